@@ -8,8 +8,9 @@ from typing import Final
 _NAMES_MAX: Final = 10
 
 
-def counted(count: int, thing: str) -> str:
-    return f"{count} {thing}" if count == 1 else f"{count} {thing}s"
+def counted(count: int, thing: str, things: str = "") -> str:
+    """Return a number with its noun; `things` is a plural that does not end in a mere `s`."""
+    return f"{count} {thing if count == 1 else things or f'{thing}s'}"
 
 
 def listed(names: Sequence[str]) -> str:

@@ -14,6 +14,7 @@ from pylogbroker.cli.topic import known_topics
 from pylogbroker.cli.units import without_units
 from pylogbroker.errors import ConfigError
 from pylogbroker.features import on_first_use
+from pylogbroker.formatting import counted
 from pylogbroker.java.text import is_digits
 
 if TYPE_CHECKING:
@@ -139,4 +140,6 @@ def alter(
         raise click.UsageError("give --set, --delete, --append or --subtract")
     with connection.admin() as admin, known_topics(admin, _topics(kind, name)):
         admin.configs.alter({resource: changes}, validate_only=validate_only)
-    click.echo(f"{'Checked' if validate_only else 'Changed'} {len(changes)} settings of {resource}.", err=True)
+    click.echo(
+        f"{'Checked' if validate_only else 'Changed'} {counted(len(changes), 'setting')} of {resource}.", err=True
+    )

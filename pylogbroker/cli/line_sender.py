@@ -31,6 +31,7 @@ from pylogbroker.cli.line_records import Columnize, LineRecords, LineRejected, T
 from pylogbroker.cli.output import note
 from pylogbroker.errors import ConfigError, KafkaError, PylogbrokerError
 from pylogbroker.features import on_first_use
+from pylogbroker.formatting import counted
 
 if TYPE_CHECKING:
     from concurrent.futures import Future
@@ -380,7 +381,7 @@ class LineSender:
             lines = f"from {self._lots[0].first} to {self._read}"
             click.echo(f"Records of lines {lines} were not acknowledged: they may or may not be written.", err=True)
         if self._wait_ender.signal is not None and self._splitter.size:
-            click.echo(f"The last line was incomplete and not sent: {self._splitter.size} bytes.", err=True)
+            click.echo(f"The last line was incomplete and not sent: {counted(self._splitter.size, 'byte')}.", err=True)
 
 
 def _descriptor(file: BinaryIO) -> int | None:
@@ -402,7 +403,7 @@ def _lines(first: int, last: int) -> str:
 
 
 def _at_line(number: int, error: BaseException, count: int) -> PylogbrokerError:
-    others = f"; {count - 1} later records failed, too" if count > 1 else ""
+    others = f"; {counted(count - 1, 'later record')} failed, too" if count > 1 else ""
     return _placed(error, f"line {number}: {error}{others}")
 
 

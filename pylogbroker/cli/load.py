@@ -14,6 +14,7 @@ from pylogbroker.cli.cluster_options import Connection, address_options
 from pylogbroker.config import durations
 from pylogbroker.config.units import size_in_bytes
 from pylogbroker.features import on_first_use
+from pylogbroker.formatting import counted
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -124,7 +125,8 @@ def command(
         click.echo("Interrupted: completed files are kept. Run the same command again to continue.", err=True)
         click.get_current_context().exit(INTERRUPTED)
     click.echo(
-        f"{loaded.records} records in {loaded.files} files, {loaded.bytes} bytes, {loaded.seconds:.1f} s,"
+        f"{counted(loaded.records, 'record')} in {counted(loaded.files, 'file')}, {counted(loaded.bytes, 'byte')},"
+        f" {loaded.seconds:.1f} s,"
         f" lag {loaded.lag}"
     )
     for gap in loaded.gaps:

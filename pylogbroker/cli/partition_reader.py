@@ -11,6 +11,7 @@ from pylogbroker.cli.cluster_options import Connection
 from pylogbroker.cli.output import note
 from pylogbroker.errors import ErrorCode, KafkaError, PylogbrokerError
 from pylogbroker.features import on_first_use
+from pylogbroker.formatting import counted
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -101,7 +102,7 @@ class PartitionReader:
     def _of_set(self, key: TopicPartition, messages: MessageSet) -> Iterator[Message]:
         if isinstance(messages.error, client_errors.OutOfRange) and self._positions[key] < messages.error.first:
             skipped = messages.error.first - self._positions[key]
-            note(f"{key[0]}/{key[1]}: {skipped} records have been deleted before they were read")
+            note(f"{key[0]}/{key[1]}: deleted before they were read: {counted(skipped, 'record')}")
             self._positions[key] = messages.error.first
             return
         for message in messages:

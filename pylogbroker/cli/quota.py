@@ -13,6 +13,7 @@ from pylogbroker.cli.cluster_names import complete_users
 from pylogbroker.cli.cluster_options import Connection, cluster_options
 from pylogbroker.cli.output import confirm, format_option, show, yes_option
 from pylogbroker.cli.units import without_units
+from pylogbroker.formatting import counted
 
 
 @click.group("quota", short_help="Show and set quotas of users, client ids and addresses.")
@@ -99,4 +100,4 @@ def alter(
         confirm(f"Remove {', '.join(deleted)}?", yes)
     with connection.admin() as admin:
         admin.quotas.alter({tuple(sorted(parts.items())): quotas})
-    click.echo(f"Changed {len(quotas)} quotas.", err=True)
+    click.echo(f"Changed {counted(len(quotas), 'quota')}.", err=True)

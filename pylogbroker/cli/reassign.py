@@ -12,6 +12,7 @@ from pylogbroker.cli.output import confirm, format_option, show, yes_option
 from pylogbroker.cli.topic import partitions_of
 from pylogbroker.cli.watching import views, watch_option
 from pylogbroker.features import on_first_use
+from pylogbroker.formatting import counted
 
 if TYPE_CHECKING:
     from pylogbroker.blocking.admin import BlockingAdmin
@@ -101,9 +102,9 @@ def cancel(topics: tuple[str, ...], yes: bool, connection: Connection) -> None:
     with connection.admin() as admin:
         moving = admin.replicas.reassignments()
         keys = [key for key in partitions_of(admin, topics) if key in moving]
-        confirm(f"Cancel {len(keys)} moves?", yes)
+        confirm(f"Cancel {counted(len(keys), 'move')}?", yes)
         admin.replicas.reassign(dict.fromkeys(keys))
-    click.echo(f"Cancelled {len(keys)} moves.", err=True)
+    click.echo(f"Cancelled {counted(len(keys), 'move')}.", err=True)
 
 
 @command.command("elect", short_help="Elect the preferred leaders of partitions.")
@@ -118,8 +119,11 @@ def elect(topics: tuple[str, ...], unclean: bool, yes: bool, connection: Connect
     with connection.admin() as admin:
         keys = partitions_of(admin, topics)
         if unclean:
-            confirm(f"Elect leaders of {len(keys)} partitions that may lack records? These records are lost.", yes)
+            confirm(
+                f"Elect leaders of {counted(len(keys), 'partition')} that may lack records? These records are lost.",
+                yes,
+            )
         admin.replicas.elect_leaders(
             keys, admin_api.ElectionType.UNCLEAN if unclean else admin_api.ElectionType.PREFERRED
         )
-    click.echo(f"Elected the leaders of {len(keys)} partitions.", err=True)
+    click.echo(f"Elected the leaders of {counted(len(keys), 'partition')}.", err=True)

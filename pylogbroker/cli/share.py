@@ -18,6 +18,7 @@ from pylogbroker.cli.topic import check_complete, existing_topics, offsets_at, p
 from pylogbroker.cli.watching import views, watch_option
 from pylogbroker.errors import ConfigError
 from pylogbroker.features import on_first_use
+from pylogbroker.formatting import counted
 
 if TYPE_CHECKING:
     from pylogbroker.blocking.admin import BlockingAdmin
@@ -289,16 +290,16 @@ def redrive(
         total = sum(origins.values())
         _check_targets(admin, group, targets, origins)
         if dry_run or not total:
-            click.echo(f"{total} dead letters of share group {group} in {topic}.", err=True)
+            click.echo(f"{counted(total, 'dead letter')} of share group {group} in {topic}.", err=True)
             return
-        confirm(f"Write the records of {total} dead letters to {', '.join(sorted(origins))} again?", yes)
+        confirm(f"Write the records of {counted(total, 'dead letter')} to {', '.join(sorted(origins))} again?", yes)
         sender = _Sender(connection, admin, group, starts)
         sender.send(islice(_read(connection, admin, group, starts, ends), count))
-    click.echo(f"Sent {sender.sent} records again.", err=True)
+    click.echo(f"Sent {counted(sender.sent, 'record')} again.", err=True)
     if sender.lost:
         raise ConfigError(
-            f"{len(sender.lost)} records are no longer in their topics, and the dead letters have no copies: "
-            + ", ".join(sender.lost[:5])
+            f"{counted(len(sender.lost), 'record')} could not be sent, as the topic has deleted them and the dead"
+            f" letters have no copies: {', '.join(sender.lost[:5])}"
         )
 
 

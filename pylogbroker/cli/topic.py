@@ -19,6 +19,7 @@ from pylogbroker.cli.units import without_units
 from pylogbroker.cli.watching import RatesBetweenViews, readable_rate, readable_size, views, watch_option
 from pylogbroker.errors import ConfigError, ErrorCode, KafkaError, PylogbrokerError
 from pylogbroker.features import on_first_use
+from pylogbroker.formatting import counted
 
 if TYPE_CHECKING:
     from pylogbroker.blocking.admin import BlockingAdmin
@@ -160,7 +161,7 @@ def create(
             note(error)
         unanswered = sum(map(_is_of_connection, failed))
         fate = f"; some of the last {unanswered} may have been, as no answer came" if unanswered else ""
-        raise ConfigError(f"{len(topics) - len(made)} of {len(topics)} topics were not created{fate}")
+        raise ConfigError(f"{len(topics) - len(made)} of {counted(len(topics), 'topic')} were not created{fate}")
 
 
 def _is_there_already(error: Exception) -> bool:
@@ -278,7 +279,7 @@ def alter(names: tuple[str, ...], changed: tuple[str, ...], deleted: tuple[str, 
     ]
     with connection.admin() as admin, known_topics(admin, names):
         admin.configs.alter({admin_api.ConfigResource.topic(name): changes for name in names})
-    click.echo(f"Changed {len(changes)} settings of {', '.join(names)}.", err=True)
+    click.echo(f"Changed {counted(len(changes), 'setting')} of {', '.join(names)}.", err=True)
 
 
 @command.command("delete", short_help="Delete topics with their records.")
@@ -308,7 +309,7 @@ def add_partitions(name: str, total: int, yes: bool, connection: Connection) -> 
         count = len(described_topics(admin, [name])[name].partitions)
         confirm(f"Raise the partitions of {name} from {count} to {total}? Keys may change their partition.", yes)
         admin.topics.add_partitions({name: total})
-    click.echo(f"{name} has {total} partitions.", err=True)
+    click.echo(f"{name} has {counted(total, 'partition')}.", err=True)
 
 
 @command.command("trim", short_help="Delete the oldest records of topics.")

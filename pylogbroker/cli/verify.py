@@ -10,6 +10,7 @@ from pylogbroker.cli.broker_options import broker_options
 from pylogbroker.cli.output import format_option, show
 from pylogbroker.cli.progress import progress_bar
 from pylogbroker.features import on_first_use
+from pylogbroker.formatting import counted
 
 if TYPE_CHECKING:
     from pylogbroker.config import BrokerConfig
@@ -45,8 +46,9 @@ def command(context: click.Context, config: BrokerConfig, output: str) -> None:
     for path in audit.left_out:
         click.echo(f"{path}: not verified: it has the format of Kafka 0.7", err=True)
     click.echo(
-        f"{audit.partitions} partitions, {audit.segments} segments, {audit.batches} batches, {audit.bytes} bytes:"
-        f" {len(problems)} problems",
+        f"{counted(audit.partitions, 'partition')}, {counted(audit.segments, 'segment')},"
+        f" {counted(audit.batches, 'batch', 'batches')}, {counted(audit.bytes, 'byte')}:"
+        f" {counted(len(problems), 'problem')}",
         err=True,
     )
     if problems:

@@ -14,6 +14,7 @@ from uuid import UUID
 import attrs
 
 from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.formatting import counted
 from pylogbroker.rpc.errors import error_of
 from pylogbroker.rpc.settings import Address
 from pylogbroker.wire.messages.metadata import MetadataResponse, MetadataResponsePartition, MetadataResponseTopic
@@ -103,7 +104,7 @@ class MetadataCache:
         if not 0 <= partition < len(info.partitions):
             raise error_of(
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-                f"topic {topic} has {len(info.partitions)} partitions, and no {partition}",
+                f"topic {topic} has {counted(len(info.partitions), 'partition')}, and no {partition}",
             )
         leader = self.leaders.get((topic, partition))
         if leader is None:

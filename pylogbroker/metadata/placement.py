@@ -13,6 +13,7 @@ import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.formatting import counted
 from pylogbroker.metadata.image import TopicImage
 
 Assignment = Mapping[int, Sequence[int]]
@@ -57,15 +58,15 @@ def of_more_partitions(
     present = len(topic.partitions)
     if count <= present:
         raise KafkaError(
-            f"Topic {topic.name!r} has {present} partitions already; give a number above that, not {count}",
+            f"Topic {topic.name!r} has {counted(present, 'partition')} already; give a number above that, not {count}",
             ErrorCode.INVALID_PARTITIONS,
         )
     if assignments is None:
         width = topic.replication_factor
         if width > len(brokers):
             raise KafkaError(
-                f"Topic {topic.name!r} has {width} replicas of each partition, but {len(brokers)} broker(s) are "
-                "registered; start more, or assign the new partitions by hand",
+                f"Topic {topic.name!r} has {counted(width, 'replica')} of each partition, but {len(brokers)} broker(s) "
+                "are registered; start more, or assign the new partitions by hand",
                 ErrorCode.INVALID_REPLICATION_FACTOR,
             )
         first = topic.partitions[0].replicas[0]
@@ -73,7 +74,7 @@ def of_more_partitions(
         return spread(brokers, present, count - present, width, start, start)
     if len(assignments) != count - present:
         raise KafkaError(
-            f"{len(assignments)} assignments were given for {count - present} new partitions",
+            f"expected assignments of {counted(count - present, 'new partition')}, not of {len(assignments)}",
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
         )
     added = dict(enumerate(assignments, present))
@@ -113,7 +114,8 @@ def _replicas_problem(replicas: Sequence[int], brokers: Sequence[int], width: in
     if len(set(replicas)) != len(replicas):
         return f"a broker is named twice in {list(replicas)}"
     if len(replicas) != width:
-        return f"{list(replicas)} names {len(replicas)} brokers, the other partitions have {width} replicas"
+        names = counted(len(replicas), "broker")
+        return f"{list(replicas)} names {names}, the other partitions have {counted(width, 'replica')}"
     unknown = [broker for broker in replicas if broker not in brokers]
     if unknown:
         return f"broker {unknown[0]} is not registered; registered are {list(brokers)}"

@@ -14,6 +14,7 @@ from pylogbroker.broker.assembly import Broker
 from pylogbroker.config import Value, broker_setting
 from pylogbroker.config.listeners import LISTENER_PREFIX
 from pylogbroker.config.value_kinds import render
+from pylogbroker.formatting import counted
 from pylogbroker.groups import NewGeneration
 from pylogbroker.metadata.delta import ConfigChanged, Delta, PartitionsChanged, TopicCreated, TopicDeleted
 from pylogbroker.metadata.image import (
@@ -25,7 +26,6 @@ from pylogbroker.metadata.image import (
     topic_resource,
 )
 from pylogbroker.peer_log_limit import PeerLogLimit
-from pylogbroker.storage.formatting import counted
 
 _LENGTH_MAX = 200  # of a client's value
 log = Logger()

@@ -35,6 +35,7 @@ from pylogbroker.config import SIMPLE, BrokerConfig, ConfigSource, Endpoint, Lis
 from pylogbroker.config.http_settings import ui_endpoints
 from pylogbroker.errors import ConfigError, PylogbrokerError, StartupError
 from pylogbroker.features import on_first_use
+from pylogbroker.formatting import counted
 from pylogbroker.interfaces import IClientTelemetryReceiver, IGroupAssignor, ITree
 from pylogbroker.interfaces.network import INetwork
 from pylogbroker.interfaces.remote_storage import IRemoteStorage
@@ -44,7 +45,6 @@ from pylogbroker.metadata.zk_schema import BrokerNode
 from pylogbroker.net.service import KafkaFactory, KafkaListener, MakeFactory, SharedLimits
 from pylogbroker.net.stall_watch import StallWatch
 from pylogbroker.storage import DeletedDirectory, LogConfig, LogManager, Notice, Recovered, TopicIds, load_logs
-from pylogbroker.storage.formatting import counted
 from pylogbroker.tap import plugins, preflight, schema_registry
 from pylogbroker.tap.change_log import ChangeLog
 from pylogbroker.tap.faults import BrokerFaults, warn_of_faults

@@ -36,7 +36,7 @@ def release(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def controller(zookeeper_chroot: str, release: str) -> Iterator[ControllerProcess]:
     with running_controller(zookeeper_chroot, release) as running:
-        running.process.expect("controller of 1 brokers")
+        running.process.expect("controller of 1 broker,")
         yield running
 
 

@@ -48,6 +48,7 @@ def run() -> tuple[list[Finding], dict[str, list[Finding]]]:
     classes: list[Name] = []
     of_coroutines: list[Finding] = []
     of_digits: list[Finding] = []
+    of_plurals: list[Finding] = []
     of_reprs: list[Finding] = []
     of_tests: list[PythonFile] = []
     of_packages: list[PythonFile] = []
@@ -61,6 +62,7 @@ def run() -> tuple[list[Finding], dict[str, list[Finding]]]:
             of_coroutines += checks.dropped_coroutines(file)
             of_coroutines += checks.awaits_in_cleanup(file)
             of_digits += checks.digits_of_all_scripts(file)
+            of_plurals += checks.fixed_plurals(file)
             of_reprs += checks.endless_reprs(file)
         elif path.parts[0] == wall_time.TESTS.name:
             of_tests.append(file)
@@ -73,6 +75,7 @@ def run() -> tuple[list[Finding], dict[str, list[Finding]]]:
         *checks.repeated_classes(classes, glossary.repeated),
         *of_coroutines,
         *of_digits,
+        *of_plurals,
         *of_reprs,
         *chain.from_iterable(map(stages.unstaged_classes, of_packages)),
         *late_imports.findings(of_packages, features.MODULES),

@@ -7,6 +7,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 
 import attrs
@@ -82,6 +83,25 @@ def settings_by_name(file: PythonFile) -> Iterator[Finding]:
             case ast.Call(ast.Attribute(attr=reader), [ast.Constant(str(name))], []) if reader in _READERS_BY_NAME:
                 message = f"{name} is read by its name: read the attribute, such as config.num_partitions"
                 yield Finding(file.path, node.lineno, message)
+
+
+_COMMAND = Path("pylogbroker/cli")
+_PLURAL = re.compile(
+    r" (batches|dead letters|files|groups|members|moves|offsets|partitions|problems|quotas|records|rows|segments"
+    r"|settings|topics)\b(?!/)"
+)
+
+
+def fixed_plurals(file: PythonFile) -> Iterator[Finding]:
+    """Find messages of the command with a number and a plural, which does not fit 1; constants are not 1."""
+    for node in file.nodes if _COMMAND in file.path.parents else ():
+        for number, text in pairwise(node.values) if isinstance(node, ast.JoinedStr) else ():
+            match number, text:
+                case ast.FormattedValue(ast.Name(name)), _ if name.isupper():
+                    continue
+                case ast.FormattedValue(), ast.Constant(str(content)) if found := _PLURAL.match(content):
+                    message = f"{found[1]} does not fit the number 1: use pylogbroker.formatting.counted"
+                    yield Finding(file.path, number.lineno, message)
 
 
 def endless_reprs(file: PythonFile) -> Iterator[Finding]:

@@ -377,6 +377,17 @@ def test_digits_of_all_scripts_are_found() -> None:
     assert list(checks.digits_of_all_scripts(PythonFile(Path("pylogbroker/java/text.py"), source))) == []
 
 
+def test_plurals_behind_a_number_are_found() -> None:
+    source = """
+show(f"{len(sent)} records were sent")
+show(f"{counted(len(sent), 'record')} of {name}, {rate:.0f} records/s, the first {ROWS_MAX} rows")
+show(f"of {read.count} dead letters")
+"""
+    command = PythonFile(Path("pylogbroker/cli/produce.py"), source)
+    assert [finding.line for finding in checks.fixed_plurals(command)] == [2, 4]
+    assert list(checks.fixed_plurals(PythonFile(PATH, source))) == []
+
+
 def test_reprs_that_show_all_that_an_object_refers_to_are_found() -> None:
     lines = [
         "@attrs.define(eq=False)\nclass Server: ...",

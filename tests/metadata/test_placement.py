@@ -95,7 +95,7 @@ def test_good_assignments(assignment: Assignment, width: int | None) -> None:
         ({0: [1], 2: [1]}, None, "consecutively"),
         ({0: []}, None, "empty"),
         ({0: [1, 1]}, None, "twice"),
-        ({0: [1], 1: [1, 2]}, None, "1 replicas"),
+        ({0: [1], 1: [1, 2]}, None, "1 replica"),
         ({0: [1]}, 2, "2 replicas"),
         ({0: [3]}, None, "broker 3 is not registered"),
     ],

@@ -18,12 +18,12 @@ from pylogbroker.broker.services import Features, LogServices, ProducerIdSource
 from pylogbroker.config import BrokerConfig
 from pylogbroker.coordinators import TopicPartition
 from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.formatting import counted
 from pylogbroker.groups import GroupCoordinator
 from pylogbroker.metadata.delta import BrokerRegistered, BrokerUnregistered, Delta
 from pylogbroker.metadata.feature_levels import TRANSACTION_VERSION
 from pylogbroker.metadata.image import NO_LEADER, BrokerRegistration, ClusterImage
 from pylogbroker.metadata.topic_names import TRANSACTIONS_TOPIC
-from pylogbroker.storage.formatting import counted
 from pylogbroker.transactions import (
     MarkersCallback,
     ProducerIdCallback,

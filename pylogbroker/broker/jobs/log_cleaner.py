@@ -31,11 +31,11 @@ from pylogbroker.broker.partitions.service import Partitions
 from pylogbroker.broker.runtime.resources import Runtime
 from pylogbroker.config import BrokerConfig
 from pylogbroker.errors import CorruptRecords, StorageFailure
+from pylogbroker.formatting import listed
 from pylogbroker.storage import Log
 from pylogbroker.storage.compaction.jobs import NO_LIMIT, Cleaned, CleanerJob, Failed, Statistics
 from pylogbroker.storage.compaction.process import CleanerDied, CleanerProcess
 from pylogbroker.storage.compaction.selection import Cleanable, CleanerLimits, dirtiest, examine, must_seal
-from pylogbroker.storage.formatting import listed
 from pylogbroker.storage.log.segment_swap import SegmentSwap, SwapAborted, remove_cleaned
 
 _SETTINGS: Final = "log.cleaner."

@@ -30,8 +30,8 @@ from pylogbroker.broker.partitions.service import Partitions
 from pylogbroker.broker.runtime.resources import PeriodicCall, Runtime
 from pylogbroker.config import BrokerConfig
 from pylogbroker.errors import KafkaError
+from pylogbroker.formatting import counted
 from pylogbroker.storage import DeletedFiles, Log, LogManager
-from pylogbroker.storage.formatting import counted
 from pylogbroker.storage.log.guarded_policy import REPEAT_MS
 from pylogbroker.storage.log.retention import expire
 

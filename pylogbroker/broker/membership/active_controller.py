@@ -39,6 +39,7 @@ from pylogbroker.controller.ports import ControllerSettings, RequestQueues
 from pylogbroker.controller.requests import BrokerRequest, UpdateMetadata
 from pylogbroker.controller.term import ControllerTerm
 from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.formatting import counted
 from pylogbroker.interfaces import Changed, CoordinationError, NoNode
 from pylogbroker.metadata import zk_paths
 from pylogbroker.metadata.image import PartitionKey
@@ -132,10 +133,10 @@ class ActiveController:
             raise
         image = self.controller.image
         log.info(
-            "controller of {brokers} brokers, {topics} topics, {partitions} partitions after {seconds:.2f} s",
-            brokers=len(image.brokers),
-            topics=len(image.topics),
-            partitions=image.partition_count,
+            "controller of {brokers}, {topics}, {partitions} after {seconds:.2f} s",
+            brokers=counted(len(image.brokers), "broker"),
+            topics=counted(len(image.topics), "topic"),
+            partitions=counted(image.partition_count, "partition"),
             seconds=self._clock.seconds() - started,
         )
         self._balance_later(_BALANCE_FIRST_SECONDS)

@@ -11,9 +11,9 @@ from collections.abc import Mapping
 from twisted.logger import Logger
 
 from pylogbroker.config import BrokerConfig, ConfigSource, broker_setting, notes_without_effect
+from pylogbroker.formatting import listed
 from pylogbroker.metadata.delta import ConfigChanged, Delta
 from pylogbroker.metadata.image import ClusterImage, ConfigResource, broker_resource
-from pylogbroker.storage.formatting import listed
 
 log = Logger()
 

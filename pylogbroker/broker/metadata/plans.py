@@ -13,6 +13,7 @@ from pylogbroker.broker.requests.limits import PartitionAllowance
 from pylogbroker.config import TOPIC, BrokerConfig, ConfigSource, notes_without_effect
 from pylogbroker.config.group_config import check_group
 from pylogbroker.errors import ConfigError, ErrorCode, KafkaError
+from pylogbroker.formatting import counted, listed
 from pylogbroker.metadata import archive_hosts, placement, topic_names, zk_schema
 from pylogbroker.metadata.delta import NewTopic, PartitionsChanged, PlannedTopic
 from pylogbroker.metadata.image import (
@@ -25,7 +26,6 @@ from pylogbroker.metadata.image import (
 )
 from pylogbroker.metadata.persistent_map import PersistentMap
 from pylogbroker.metadata.zk_image import new_partitions
-from pylogbroker.storage.formatting import listed
 
 log = Logger()
 
@@ -97,8 +97,8 @@ class MetadataPlans:
         topic = image.require_topic(name)
         if topic.internal:
             raise KafkaError(
-                f"Topic {name!r} keeps its {len(topic.partitions)} partitions: their number decides which one has the "
-                "records of a group or transactional id, and with another number these would not be found",
+                f"Topic {name!r} keeps its {counted(len(topic.partitions), 'partition')}: the number decides which has "
+                "the records of a group or transactional id, and with another number these would not be found",
                 ErrorCode.INVALID_PARTITIONS,
             )
         self._allow(name, count - len(topic.partitions), allowance)

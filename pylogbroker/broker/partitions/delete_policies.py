@@ -21,10 +21,10 @@ from twisted.python.failure import Failure
 from pylogbroker.broker.runtime.resources import LogRateLimit
 from pylogbroker.config import TOPIC, TopicConfig
 from pylogbroker.errors import ConfigError
+from pylogbroker.formatting import listed
 from pylogbroker.interfaces import IDeletePolicy, IDeletePolicyFactory, LogView
 from pylogbroker.named_plugins import Installed, why_unfit
 from pylogbroker.storage import GuardedPolicy
-from pylogbroker.storage.formatting import listed
 
 SETTING = "delete.policies"
 _SETTING_OF_ALL = "log.delete.policies"

@@ -6,7 +6,7 @@ import attrs
 from twisted.internet.interfaces import IReactorTime
 from twisted.logger import Logger
 
-from pylogbroker.storage.formatting import listed
+from pylogbroker.formatting import listed
 
 log = Logger()
 

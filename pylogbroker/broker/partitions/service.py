@@ -30,6 +30,7 @@ from pylogbroker.broker.runtime.resources import Runtime
 from pylogbroker.broker.runtime.throttles import is_throttled
 from pylogbroker.config import BrokerConfig, TopicConfig
 from pylogbroker.errors import ErrorCode, InvalidRecords, KafkaError, StorageFailure
+from pylogbroker.formatting import listed
 from pylogbroker.long_loops import STEP_ITEMS
 from pylogbroker.metadata.delta import ConfigChanged, Delta
 from pylogbroker.metadata.image import (
@@ -41,7 +42,6 @@ from pylogbroker.metadata.image import (
 )
 from pylogbroker.storage import DeletedDirectory, GuardedPolicy, Log, LogConfig, LogManager
 from pylogbroker.storage.checkpoints import TopicPartition
-from pylogbroker.storage.formatting import listed
 
 log = Logger()
 

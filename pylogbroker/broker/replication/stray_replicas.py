@@ -29,11 +29,11 @@ from pylogbroker.broker.partitions.service import Partitions
 from pylogbroker.broker.replication.replicas import Replicas
 from pylogbroker.broker.runtime.resources import Runtime
 from pylogbroker.coordinators import TopicPartition
+from pylogbroker.formatting import listed
 from pylogbroker.interfaces import CoordinationError, ITree
 from pylogbroker.metadata import zk_paths, zk_schema
 from pylogbroker.metadata.image import is_another_topic
 from pylogbroker.metadata.zk_schema import TopicNode
-from pylogbroker.storage.formatting import listed
 
 log = Logger()
 _ORDERS_SECONDS: Final = 10.0

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from pylogbroker.client.metadata import TopicInfo
 from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.formatting import counted
 from pylogbroker.spark.writing.encoder import BinaryColumns, Numbers, data_of, lengths, starts_of
 from pylogbroker.spark.writing.key_hash import partitions_of_keys
 
@@ -46,7 +47,7 @@ class RowPartitioner:
         wrong = pc.or_(pc.less(chosen, 0), pc.greater_equal(chosen, self._count))
         if pc.any(wrong).as_py():
             number = chosen.filter(wrong)[0]
-            detail = f"topic {self._name} has {self._count} partitions, so no partition {number}"
+            detail = f"topic {self._name} has {counted(self._count, 'partition')}, so no partition {number}"
             raise KafkaError(detail, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
         return np.where(np.asarray(chosen.is_null()), by_key, np.asarray(pc.fill_null(chosen, 0)))
 

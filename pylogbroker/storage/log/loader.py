@@ -14,11 +14,11 @@ from uuid import UUID
 import attrs
 
 from pylogbroker.errors import CorruptRecords
+from pylogbroker.formatting import counted
 from pylogbroker.records import LogEntry
 from pylogbroker.storage import names
 from pylogbroker.storage.checkpoints import DamagedFile, read_epochs
 from pylogbroker.storage.files import Pools, remove
-from pylogbroker.storage.formatting import counted
 from pylogbroker.storage.log.addressing import (
     OFFSET_ADDRESSED,
     Addressing,

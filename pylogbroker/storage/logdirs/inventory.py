@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable
 import attrs
 
 from pylogbroker.errors import StartupError
+from pylogbroker.formatting import counted
 from pylogbroker.storage import names
 from pylogbroker.storage.checkpoints import TopicPartition
-from pylogbroker.storage.formatting import counted
 from pylogbroker.storage.log.loader import Recovered
 from pylogbroker.storage.logdirs.log_directory import LogDirectory, Notice
 

@@ -8,6 +8,7 @@ from typing import Final
 import attrs
 
 from pylogbroker.config import TopicConfig
+from pylogbroker.formatting import counted
 from pylogbroker.metadata.image import TopicImage
 from pylogbroker.storage.log.retention import expired_segments
 from pylogbroker.web.formats import count_text, duration_text, size_text
@@ -58,7 +59,7 @@ def _about_in_sync(topic: TopicImage, after: TopicConfig) -> Iterator[str]:
     states, needed = topic.partitions.values(), after.min_insync_replicas
     short = sum(len(state.isr) < needed for state in states)
     if needed > topic.replication_factor:
-        yield f"The topic has {topic.replication_factor} replicas: no write with acks=all would be accepted."
+        yield f"The topic has {counted(topic.replication_factor, 'replica')}: no write with acks=all would be accepted."
     elif short:
         yield f"Writes with acks=all would be rejected in {short} of {len(states)} partitions, now and at once."
     else:

@@ -56,7 +56,7 @@ def test_the_first_broker_is_elected(cluster: DrivenCluster) -> None:
     assert zk_schema.decode_controller(node.data).broker == CONTROLLER
     assert lines == [
         "broker 0 was elected controller, epoch 1",
-        "controller of 2 brokers, 1 topics, 1 partitions after 0.00 s",
+        "controller of 2 brokers, 1 topic, 1 partition after 0.00 s",
     ]
     cluster.deliver()
     assert cluster.brokers[2].metadata["t", 0] == cluster.state("t", 0)
