@@ -5,8 +5,8 @@ A listing is of one leader epoch: another one begins with a new listing.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any, Final
 from uuid import UUID
 
 import attrs
@@ -94,6 +94,14 @@ class ArchiveCatalog:
         finally:
             self._lock.release()
         return self.listing
+
+    async def with_listing(self, change: Callable[[], Coroutine[Deferred[Any], Any, None]]) -> None:
+        """Run a change that depends on the listing: there is no other listing meanwhile."""
+        await self._lock.acquire()
+        try:
+            await change()
+        finally:
+            self._lock.release()
 
     def listed_within(self, seconds: float) -> Deferred[tuple[None] | None]:
         """Return a Deferred that fires when the pieces are listed, or with None when the time is over."""

@@ -67,6 +67,12 @@ class ArchiveListing:
             if segment.end_offset <= offset:
                 yield segment
 
+    def has(self, name: SegmentName) -> bool:
+        """Return whether a segment counts as stored."""
+        segments = self.contents.segments
+        at = bisect_left(segments, name, key=_name)
+        return at < len(segments) and segments[at].name == name
+
     def with_copy(self, stored: RemoteSegment, log_start: int) -> ArchiveListing | None:
         """Return the listing with another segment behind the others; None if it is not behind them."""
         segments, end = self.contents.segments, self.pieces[-1].end_offset if self.pieces else log_start

@@ -22,6 +22,7 @@ from pylogbroker.storage.remote import copying, deletion, summaries
 from pylogbroker.storage.remote.checked_store import StoreFailure
 from pylogbroker.storage.remote.contents import Contents
 from pylogbroker.storage.remote.copying import CopyAborted
+from pylogbroker.storage.remote.lineage import contiguous_end
 from pylogbroker.storage.remote.object_names import SegmentName
 
 _SWEEP_MS: Final = 3_600_000
@@ -49,17 +50,15 @@ class ArchiveUpkeep:
         now_ms = catalog.access.runtime.now_ms()
         is_time = now_ms >= self._sweep_ms
         is_swept = self._swept_epoch == catalog.partition.leader_epoch
-        listing = await catalog.listed(again=is_swept and is_time)  # it finds the tombstones of earlier deletions
+        lists_again, lost_before = is_swept and is_time, frozenset(self._lost_copies)
+        listing = await catalog.listed(again=lists_again)  # it finds the tombstones of earlier deletions
         if listing.is_beyond_end:
             return
         if is_time or not is_swept:
-            left = await catalog.access.calls.write(self._sweep, listing.contents, now_ms)
-            self._sweep_ms, self._swept_epoch = now_ms + _SWEEP_MS, listing.epoch
-            if catalog.listing.epoch == listing.epoch:
-                catalog.listing = catalog.listing.swept(left)
-        for name in tuple(self._lost_copies):
-            await self._delete(name)
-            self._lost_copies.discard(name)
+            await catalog.with_listing(lambda: self._sweep(listing.epoch, now_ms))
+        if lists_again:  # the listing has those that are stored, and the others were swept
+            self._lost_copies -= lost_before
+        await catalog.with_listing(self._delete_lost_copies)
         for segment in catalog.listing.ending_before(catalog.log.log_start_offset):
             if catalog.is_current:
                 catalog.listing = catalog.listing.without(segment)
@@ -69,14 +68,39 @@ class ArchiveUpkeep:
                     self._lost_copies.add(segment.name)
                     raise
 
-    def _sweep(self, held: Contents, now_ms: int) -> frozenset[SegmentName]:
-        """Finish deletions, and update the summaries. Blocks; return the segments with tombstones."""
+    async def _sweep(self, epoch: int, now_ms: int) -> None:
+        """Finish deletions, and update the summaries, as the leader of an epoch."""
+        catalog = self._catalog
+        if catalog.listing.epoch == epoch:
+            left = await catalog.access.calls.write(self._sweep_store, catalog.listing.contents, epoch, now_ms)
+            self._sweep_ms, self._swept_epoch = now_ms + _SWEEP_MS, epoch
+            catalog.listing = catalog.listing.swept(left)
+
+    def _sweep_store(self, held: Contents, epoch: int, now_ms: int) -> frozenset[SegmentName]:
+        """Blocks; return the segments with tombstones."""
         catalog = self._catalog
         store, topic_id, index = catalog.access.store, catalog.topic_id, catalog.partition.index
-        epoch = catalog.partition.leader_epoch
         left = deletion.sweep(store, topic_id, index, held, epoch, now_ms)
         summaries.update(store, topic_id, index, held.segments, held.summaries, epoch, self._new_id)
         return left
+
+    async def _delete_lost_copies(self) -> None:
+        """Delete the copies that failed, when others have their records.
+
+        A failure may be that of an answer. Then the copy is stored, and counts once a listing has it: local records may
+        have been deleted since, here or by followers.
+        """
+        catalog = self._catalog
+        for name in tuple(self._lost_copies):
+            listing = catalog.listing
+            if not catalog.is_current:
+                return
+            if not listing.has(name):
+                end = max(contiguous_end(listing.pieces, name.base_offset), catalog.log.log_start_offset)
+                if end < name.end_offset:
+                    continue
+                await self._delete(name)
+            self._lost_copies.discard(name)
 
     async def _delete(self, name: SegmentName) -> None:
         catalog = self._catalog
