@@ -19,6 +19,7 @@ from pylogbroker.records import LogEntry
 from pylogbroker.storage import names
 from pylogbroker.storage.checkpoints import DamagedFile, read_epochs
 from pylogbroker.storage.files import Pools, remove
+from pylogbroker.storage.log import producer_snapshots
 from pylogbroker.storage.log.addressing import (
     OFFSET_ADDRESSED,
     Addressing,
@@ -120,7 +121,8 @@ def load_log(
         end = None
     epochs = _load_epochs(path, listing, segments, segments[min(safe, len(segments) - 1)])
     if end is None:
-        end = _recover(path, segments, safe, states_at(path, listing.snapshots, segments, safe), epochs, report)
+        states = states_at(path, listing.snapshots, segments, safe)
+        end = _recover(path, segments, safe, states, epochs, report, config.remote_storage_enable)
     safe_end = segments[safe].base_offset if safe < len(segments) else end
     _check_transaction_indexes(path, listing, segments[:safe], safe_end)
     log = _assemble(topic, partition, path, config, pools, tuple(segments), listing, epochs, saved, end, now_ms)
@@ -265,8 +267,19 @@ def _clean_end(segment: Segment) -> int | None:
 
 
 def _recover(
-    path: str, segments: list[Segment], first: int, producers: ProducerStates, epochs: LeaderEpochs, report: Reporter
+    path: str,
+    segments: list[Segment],
+    first: int,
+    producers: ProducerStates,
+    epochs: LeaderEpochs,
+    report: Reporter,
+    is_archived: bool,
 ) -> int:
+    """Check segments from number `first` on; return the end of the log.
+
+    A crash of the machine may have lost snapshots of producer states. Copies of archived segments have them.
+    """
+
     def visit(segment: Segment, entry: LogEntry) -> None:
         epochs.observe(entry.leader_epoch, entry.base_offset)
         if entry.producer_id >= 0 and (ended := producers.record(entry)) is not None:
@@ -276,6 +289,8 @@ def _recover(
     cut: Cut | None = None
     for number in range(first, len(segments)):
         later = segments[number + 1 :]
+        if is_archived and number > first:
+            producer_snapshots.write(names.file_of(path, segments[number].base_offset, names.SNAPSHOT), producers)
         end, cut = recover_segment(segments[number], visit, later[0].base_offset if later else -1)
         checked += 1
         if cut is None and any(segment.size for segment in later):

@@ -6,8 +6,9 @@
     2      indexes          as before
     3      both are read    as before
     4      manifest         the segment is stored, although nobody here knows
+    5      it is read       as before
 
-After the last case the next listing finds the segment. The local copy may be deleted when step 4 has returned, or a
+After the last cases the next listing finds the segment. The local copy may be deleted when step 5 has returned, or a
 listing has the segment.
 """
 
@@ -21,6 +22,7 @@ import attrs
 
 from pylogbroker.records import crc32c
 from pylogbroker.storage import names
+from pylogbroker.storage.checkpoints import DamagedFile
 from pylogbroker.storage.files import FileHandle, read_at, read_file
 from pylogbroker.storage.log import producer_snapshots
 from pylogbroker.storage.log.transaction_index import ENTRY_SIZE as TRANSACTION_BYTES
@@ -75,7 +77,7 @@ def copy(store: CheckedStore, source: SegmentSource, name: SegmentName, now_ms: 
         _file(source, names.OFFSET_INDEX),
         _file(source, names.TIME_INDEX),
         transactions,
-        read_file(names.file_of(source.directory, source.end_offset, names.SNAPSHOT)) or producer_snapshots.encode(()),
+        _producers(source),
         source.epochs,
         checksums,
     )
@@ -97,7 +99,9 @@ def copy(store: CheckedStore, source: SegmentSource, name: SegmentName, now_ms: 
         crc32c(indexes),
     )
     pace(0)
-    store.put(prefix + object_names.MANIFEST, [manifest.encode(segment)])
+    data = manifest.encode(segment)
+    store.put(prefix + object_names.MANIFEST, [data])
+    _check(store, prefix + object_names.MANIFEST, len(data), crc32c(data))
     return segment
 
 
@@ -107,6 +111,16 @@ def _parts(source: SegmentSource, checksums: list[int], pace: Pace) -> Iterator[
         checksums.append(crc32c(part))
         pace(len(part))
         yield part
+
+
+def _producers(source: SegmentSource) -> bytes:
+    """Return the snapshot of producer states at the segment's end; an empty one if it is missing or damaged."""
+    snapshot = read_file(names.file_of(source.directory, source.end_offset, names.SNAPSHOT)) or b""
+    try:
+        producer_snapshots.decode(snapshot)
+    except DamagedFile:
+        return producer_snapshots.encode(())
+    return snapshot
 
 
 def _file(source: SegmentSource, suffix: str) -> bytes:

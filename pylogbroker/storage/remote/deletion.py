@@ -25,7 +25,7 @@ from uuid import UUID
 
 from pylogbroker.java.text import is_digits
 from pylogbroker.storage.remote import object_names
-from pylogbroker.storage.remote.checked_store import CheckedStore
+from pylogbroker.storage.remote.checked_store import CheckedStore, MissingObject
 from pylogbroker.storage.remote.contents import Contents
 from pylogbroker.storage.remote.object_names import SegmentName
 
@@ -75,7 +75,11 @@ def sweep(
 
 
 def _written_ms(store: CheckedStore, name: str, now_ms: int) -> int:
-    text = store.read(name, 0, _TIME_DIGITS_MAX).strip()
+    """Return the time in a tombstone. One that another leader has deleted meanwhile is old, a damaged one is new."""
+    try:
+        text = store.read(name, 0, _TIME_DIGITS_MAX).strip()
+    except MissingObject:
+        return 0
     return int(text) if is_digits(text.decode("ascii", "replace")) else now_ms
 
 

@@ -38,7 +38,7 @@ def test_a_copy_is_three_objects_the_manifest_last(tmp_path: Path) -> None:
     log, store = open_log(tmp_path / "t-0", CONFIG), MemoryStore()
     fill(log, 10)
     copied = copy(CheckedStore(store), sources(log)[0], "a" * 32)
-    assert store.calls == ["put log", "put index", "read log", "read index", "put manifest"]
+    assert store.calls == ["put log", "put index", "read log", "read index", "put manifest", "read manifest"]
     assert listing(store).segments == (copied,)
     assert (copied.base_offset, copied.end_offset, copied.max_timestamp) == (
         0, log.segments[1].base_offset, log.segments[0].largest()[0],
@@ -163,8 +163,8 @@ def test_a_deleted_partition_leaves_nothing_even_after_a_crash(tmp_path: Path, s
     assert set(store.objects) == {other}
 
 
-@pytest.mark.parametrize("suffix", [".log", ".index"])
-def test_a_store_that_keeps_other_bytes_is_noticed_before_the_manifest(tmp_path: Path, suffix: str) -> None:
+@pytest.mark.parametrize("suffix", [".log", ".index", ".manifest"])
+def test_a_store_that_keeps_other_bytes_is_noticed_before_the_copy_counts(tmp_path: Path, suffix: str) -> None:
     class Forgetful(MemoryStore):
         def read(self, name: str, start: int, length: int) -> bytes:
             data = MemoryStore.read(self, name, start, length)
@@ -174,7 +174,8 @@ def test_a_store_that_keeps_other_bytes_is_noticed_before_the_manifest(tmp_path:
     fill(log, 10)
     with pytest.raises(StoreFailure, match="other bytes than were written"):
         copy(CheckedStore(store), sources(log)[0], "a" * 32)
-    assert not any(name.endswith(".manifest") for name in store.objects)
+    assert any(name.endswith(".manifest") for name in store.objects) == (suffix == ".manifest")
+    assert listing(store).segments == ()
 
 
 def test_a_crash_is_a_failure_of_the_store_for_its_callers() -> None:
@@ -210,6 +211,45 @@ def test_a_copy_that_ends_early_is_no_failure_of_the_store(tmp_path: Path, error
         copying.copy(CheckedStore(store), source, SegmentName(0, source.end_offset, 0, "a" * 32), NOW, fail)
     assert raised.value is error
     assert store.objects == {}
+
+
+def test_a_tombstone_that_another_leader_has_deleted_stops_no_sweep(tmp_path: Path) -> None:
+    log, store = open_log(tmp_path / "t-0", CONFIG), MemoryStore()
+    fill(log, 10)
+    copied = copy(CheckedStore(store), sources(log)[0], "a" * 32)
+    deletion.delete_segment(CheckedStore(store), TOPIC_ID, 0, copied.name, NOW)
+    held = listing(store)
+    store.objects.clear()
+    assert deletion.sweep(CheckedStore(store), TOPIC_ID, 0, held, 0, NOW) == frozenset()
+
+
+def test_a_crash_of_the_machine_loses_no_state_of_producers(tmp_path: Path) -> None:
+    """Snapshots of the last segments are torn then: nothing has synced them."""
+    log, store = open_log(tmp_path / "t-0", CONFIG), MemoryStore()
+    for sequence in range(12):
+        log.append(batch([b"x" * 60], (), (sequence % 2, 0, sequence // 2)), NOW)
+    for path in (tmp_path / "t-0").glob("*.snapshot"):
+        path.write_bytes(b"")
+    log = open_log(tmp_path / "t-0", CONFIG)
+    pieces = copy_all(CheckedStore(store), log)
+    reader = RemoteReader(CheckedStore(store), ChunkCache(1 << 20), TOPIC_ID, 0)
+    for piece in pieces:
+        state = reader.state_at([piece.segment], piece.end_offset, 0)
+        assert state is not None
+        sequences = {entry.producer_id: entry.batches[-1].last_sequence for entry in state.producers}
+        assert sequences == {number % 2: number // 2 for number in range(piece.end_offset)}
+
+
+def test_a_damaged_snapshot_is_not_copied(tmp_path: Path) -> None:
+    log, store = open_log(tmp_path / "t-0", CONFIG), MemoryStore()
+    fill(log, 10)
+    for path in (tmp_path / "t-0").glob("*.snapshot"):
+        path.write_bytes(b"noise")
+    segment = copy(CheckedStore(store), sources(log)[0], "a" * 32)
+    reader = RemoteReader(CheckedStore(store), ChunkCache(1 << 20), TOPIC_ID, 0)
+    state = reader.state_at([segment], segment.end_offset, 0)
+    assert state is not None
+    assert state.producers == ()
 
 
 def test_many_manifests_are_read_in_order_and_once(tmp_path: Path) -> None:
