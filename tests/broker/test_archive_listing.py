@@ -10,6 +10,7 @@ from uuid import UUID
 import attrs
 import pytest
 
+from pylogbroker.broker.archive import upkeep
 from pylogbroker.broker.archive.listing import NOT_LISTED, ArchiveListing
 from pylogbroker.broker.archive.partition import ArchivedPartition
 from pylogbroker.broker.partitions.service import Partitions
@@ -21,6 +22,7 @@ from pylogbroker.storage.remote.lineage import choose
 from pylogbroker.storage.remote.manifest import RemoteSegment
 from pylogbroker.storage.remote.object_names import SegmentName
 from tests.broker.archives import ArchiveTests
+from tests.broker.log_lines import logged_lines
 
 VALUES = [b"%020d" % number for number in range(9)]
 SEGMENTS = 20_000
@@ -180,3 +182,24 @@ class FollowerTests(ArchiveTests):
             self.node.clock.advance(seconds)
             self.do_round()
             self.assertEqual(self.listings, listings)
+
+
+class LargestTests(ArchiveTests):
+    def test_a_partition_with_too_many_segments_gets_no_more_until_some_are_deleted(self) -> None:
+        log = self.create().log
+        self.append("t", *VALUES)
+        with patch.object(upkeep, "SEGMENTS_MAX", 2), logged_lines() as lines:
+            self.archive_all()
+            self.assertEqual(self.manifests(), 2)
+            self.assertEqual(self.read_all(), list(enumerate(VALUES)))
+            first = log.local_start_offset
+            log.start_at(first)
+            self.do_round()
+            self.assertEqual(self.manifests(), 0)
+            self.archive_all()
+            self.assertEqual(self.manifests(), 2)
+        self.assertTrue(any("it has 2 segments, and gets no more: choose" in line for line in lines), lines)
+        self.assertEqual(self.read_all(), list(enumerate(VALUES))[first:])
+
+    def manifests(self) -> int:
+        return sum(name.endswith(".manifest") for name in self.objects())

@@ -25,6 +25,9 @@ from pylogbroker.storage.remote.copying import CopyAborted
 from pylogbroker.storage.remote.lineage import contiguous_end
 from pylogbroker.storage.remote.object_names import SegmentName
 
+SEGMENTS_MAX: Final = 300_000
+"""Segments of a partition in the remote storage. All of their objects must fit into one listing."""
+
 _SWEEP_MS: Final = 3_600_000
 
 
@@ -127,6 +130,12 @@ class ArchiveUpkeep:
         catalog = self._catalog
         if catalog.listing.is_beyond_end:
             return None
+        if len(catalog.listing.contents.segments) >= SEGMENTS_MAX:
+            catalog.report(
+                f"it has {SEGMENTS_MAX} segments, and gets no more: choose a shorter retention, or larger segments "
+                "by segment.bytes and segment.ms"
+            )
+            return None
         log_, stored_end = catalog.log, catalog.stored_end
         safe = min(log_.last_stable_offset, log_.recovery_point)
         for segment, next_base in self._sealed():
@@ -179,6 +188,8 @@ class ArchiveUpkeep:
             return False
         except OSError as error:
             self._lost_copies.add(name)
+            if not is_wanted():  # the files have gone with the replica, or to another directory
+                return False
             self.totals.copy_errors += 1
             catalog.report(f"{segment.path} cannot be copied: {error}")
             return False

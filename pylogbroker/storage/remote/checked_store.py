@@ -10,8 +10,8 @@ import attrs
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.interfaces.remote_storage import IRemoteStorage, StoredObject
 
-OBJECTS_MAX: Final = 1_000_000
-"""Objects in one listing."""
+OBJECTS_MAX: Final = 2_000_000
+"""Objects in one listing: those of the segments that a partition may have, and as many tombstones."""
 
 T = TypeVar("T")
 

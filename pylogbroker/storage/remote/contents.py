@@ -109,8 +109,10 @@ def load(
     with ThreadPoolExecutor(_READERS) as executor:  # its threads begin with the first call
         unread = [name for name in names if name not in manifests]
         useful = summaries.worth_reading(summaries_listed, unread)
-        for data in executor.map(lambda summary: summaries.read(store, prefix, summary), useful):
-            manifests.update((segment.name, segment) for segment in summaries.decode(partition, data))
+        for at in range(0, len(useful), _READERS):  # each may have megabytes
+            some = useful[at : at + _READERS]
+            for data in executor.map(lambda summary: summaries.read(store, prefix, summary), some):
+                manifests.update((segment.name, segment) for segment in summaries.decode(partition, data))
         read_all = executor.map if sum(name not in manifests for name in names) > _READERS else map
         for at in range(0, len(names), _READS_WAITING_MAX):
             some = names[at : at + _READS_WAITING_MAX]

@@ -37,6 +37,7 @@ BYTES_MAX: Final = 4 << 20
 INDEX_BYTES_MAX: Final = 256 << 20
 _SEGMENT_BYTES_MAX: Final = 2**31 - 1 + (1 << 20)
 _EPOCHS_MAX: Final = 100_000
+_EPOCH_MAX: Final = 2**31 - 1
 _NUMBER_MAX: Final = 2**63 - 1
 Epochs = tuple[tuple[int, int], ...]
 
@@ -105,14 +106,14 @@ def decode(name: SegmentName, partition: int, data: bytes) -> RemoteSegment:
             _number(fields["partition"]),
             _number(fields["size"], 1, _SEGMENT_BYTES_MAX),
             _number(fields["max_timestamp"], -1),
-            tuple((_number(epoch, -1), _number(start)) for epoch, start in fields["epochs"][:_EPOCHS_MAX]),
+            _epochs(fields["epochs"]),
             _number(fields["first_aborted"], -1),
             _number(fields["copied_ms"]),
             _number(fields["index_size"], 1, INDEX_BYTES_MAX),
             _number(fields["index_crc32c"]),
         )
         offsets = _number(fields["base_offset"]), _number(fields["end_offset"])
-    except (ValueError, LookupError, TypeError) as error:
+    except (ValueError, LookupError, TypeError, RecursionError) as error:
         raise DamagedObject(f"the manifest of {name} has no valid fields: {error!r}") from error
     if offsets != (name.base_offset, name.end_offset) or segment.partition != partition:
         raise DamagedObject(f"the manifest of {name} is that of another segment")
@@ -125,6 +126,12 @@ def _number(value: Any, low: int = 0, high: int = _NUMBER_MAX) -> int:
     if type(value) is not int or not low <= value <= high:
         raise ValueError(f"{value!r} is not a number from {low} to {high}")
     return value
+
+
+def _epochs(pairs: Any) -> Epochs:
+    if not isinstance(pairs, list) or len(pairs) > _EPOCHS_MAX:
+        raise ValueError(f"the leader epochs are no list of at most {_EPOCHS_MAX}")
+    return tuple((_number(epoch, -1, _EPOCH_MAX), _number(start)) for epoch, start in pairs)
 
 
 def _are_of(epochs: Epochs, name: SegmentName) -> bool:

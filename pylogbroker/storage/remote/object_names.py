@@ -32,6 +32,7 @@ _NAME: Final = re.compile(
     r"([0-9]{20})-([0-9]{20})-([0-9]{1,10})-([0-9a-f]{32})((?:\.log|\.index|\.manifests?|\.deleted)(?:\.tmp)?)"
 )
 _LONG_MAX: Final = 2**63 - 1
+_EPOCH_MAX: Final = 2**31 - 1
 
 
 @attrs.frozen(order=True)
@@ -66,6 +67,6 @@ def parse(file_name: str) -> tuple[SegmentName, str] | None:
     if match is None:
         return None
     base, end, epoch, segment_id, suffix = match.groups()
-    if not int(base) < int(end) <= _LONG_MAX:
+    if not int(base) < int(end) <= _LONG_MAX or int(epoch) > _EPOCH_MAX:
         return None
     return SegmentName(int(base), int(end), int(epoch), segment_id), suffix

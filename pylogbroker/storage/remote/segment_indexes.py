@@ -101,6 +101,8 @@ def decode(segment: RemoteSegment, data: bytes) -> SegmentIndexes:
     """Raise DamagedObject unless these are the indexes of the segment."""
     if len(data) != segment.index_size or crc32c(data) != segment.index_crc32c:
         raise DamagedObject(f"the indexes of {segment.name} are incomplete or damaged")
+    if len(data) < _HEAD.size:
+        raise DamagedObject(f"the indexes of {segment.name} have an unknown layout")
     count, *sizes = _HEAD.unpack_from(data)
     chunk_count = -(-segment.size // CHUNK_BYTES)
     is_whole = (

@@ -15,11 +15,17 @@ from pylogbroker.storage.remote.object_names import SegmentName, parse
 
 NAME = SegmentName(100, 200, 3, "0" * 32)
 SEGMENT = RemoteSegment(NAME, "events", 4, 12345, 1700, ((2, 100), (3, 150)), -1, 1_700_000, 77, 0xDEADBEEF)
+FIELDS: dict[str, object] = json.loads(encode(SEGMENT).splitlines()[0])
 
 
 def text_of(**changes: object) -> bytes:
     """A manifest with other fields, and the checksum that belongs to them."""
-    line = json.dumps(json.loads(encode(SEGMENT).splitlines()[0]) | changes).encode() + b"\n"
+    return checked(json.dumps(FIELDS | changes).encode())
+
+
+def checked(text: bytes) -> bytes:
+    """A line with its checksum."""
+    line = text + b"\n"
     return line + b"crc32c %08x\n" % crc32c(line)
 
 
@@ -59,12 +65,43 @@ def test_no_cut_manifest_is_taken(size: int) -> None:
         {"epochs": [[2, 100], [3, 200]]},
         {"epochs": [[2, 100], [3]]},
         {"epochs": 7},
+        {"epochs": {"2": 100}},
+        {"epochs": [[2, 100], [1 << 31, 150]]},
+        {"epochs": [[number, 100 + number] for number in range(100_001)]},
         {"max_timestamp": -2},
     ],
 )
 def test_fields_out_of_bounds_are_not_taken(changes: dict[str, object]) -> None:
     with pytest.raises(DamagedObject):
         decode(NAME, 4, text_of(**changes))
+
+
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.floats() | st.integers() | st.text() | st.sampled_from(list(FIELDS.values())),
+    lambda values: st.lists(values) | st.dictionaries(st.text() | st.sampled_from(list(FIELDS)), values),
+    max_leaves=10,
+)
+
+
+@given(_JSON | st.dictionaries(st.sampled_from(list(FIELDS)), _JSON).map(FIELDS.__or__))
+def test_any_text_with_its_checksum_is_a_sound_manifest_or_an_error(value: object) -> None:
+    try:
+        segment = decode(NAME, 4, checked(json.dumps(value).encode()))
+    except DamagedObject:
+        return
+    assert (segment.name, segment.partition, segment.epochs[0][1]) == (NAME, 4, NAME.base_offset)
+    assert decode(NAME, 4, encode(segment)) == segment
+
+
+@given(st.binary())
+def test_noise_with_its_checksum_is_no_manifest(noise: bytes) -> None:
+    with pytest.raises(DamagedObject):
+        decode(NAME, 4, checked(noise))
+
+
+def test_deeply_nested_text_is_no_manifest() -> None:
+    with pytest.raises(DamagedObject):
+        decode(NAME, 4, checked(b"[" * 100_000))
 
 
 def test_a_manifest_of_another_segment_is_not_taken() -> None:
