@@ -211,3 +211,19 @@ class SearchTests(ArchiveTests):
 
     def test_other_offsets_need_no_remote_storage(self) -> None:
         self.assertEqual(self.code_of(self.search(EARLIEST)), ErrorCode.NONE)
+
+    def test_a_search_misses_no_record_that_retention_moves_to_the_archive_meanwhile(self) -> None:
+        self.node.threads.holding = False
+        for number in range(9):
+            self.append("t", VALUES[number], timestamp=NOW_MS + 1000 * (number + 1))
+        offset = self.partition().log.local_start_offset + 1
+        timestamp = NOW_MS + 1000 * (offset - 8)
+        self.assertEqual(self.offset(timestamp), offset)
+        self.node.threads.holding = True
+        search = self.search(timestamp)
+        self.node.threads.holding = False
+        self.archive_all()
+        self.assertGreater(self.partition().log.local_start_offset, offset)
+        while self.node.threads.held:
+            self.node.threads.run_one()
+        self.assertEqual(self.successResultOf(search).topics[0].partitions[0].offset, offset)

@@ -237,11 +237,17 @@ class _Query:
         return self._search_archive(log, archive, timestamp, bound)
 
     def _search_archive(self, log: Log, archive: Archive, timestamp: int, bound: int) -> Search:
-        if log.log_start_offset < log.local_start_offset:
-            match = yield ArchiveSearch(archive, timestamp, log.log_start_offset)
-            if match is not None:
-                return FoundOffset(*match) if match.offset < bound else FoundOffset()
-        return (yield from self._search_time(log, timestamp, bound))
+        start = log.log_start_offset
+        while True:
+            local_start = log.local_start_offset
+            if start < local_start:
+                match = yield ArchiveSearch(archive, timestamp, start)
+                if match is not None:
+                    return FoundOffset(*match) if match.offset < bound else FoundOffset()
+            outcome = yield from self._search_time(log, timestamp, bound)
+            if log.local_start_offset == local_start:
+                return outcome
+            start = local_start  # retention has moved records to the archive alone meanwhile
 
     def _search_newest(self, log: Log, bound: int) -> Search:
         search = NewestSearch(bound)
