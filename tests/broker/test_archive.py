@@ -284,6 +284,20 @@ class OtherReadersTests(ArchiveTests):
             found += offsets(member.fetch())
         self.assertEqual(sorted(set(found)), list(range(len(VALUES))))
 
+    def test_share_groups_may_begin_at_a_time_in_the_archive(self) -> None:
+        self.create()
+        for number, value in enumerate(VALUES):
+            self.append("t", value, timestamp=NOW_MS - 60_000 * (len(VALUES) - number))
+        self.archive_all()
+        self.assertGreater(self.partition().log.local_start_offset, 5)
+        change = ConfigChanged(group_resource("g"), {"share.auto.offset.reset": "by_duration:PT5M1S"})
+        now(self.node.broker.metadata.publish(Delta.of(change)))
+        member = ShareMember(self.node)
+        found = offsets(member.fetch((self.node.broker.metadata.topics["t"].id, 0)))
+        for _ in range(len(VALUES)):
+            found += offsets(member.fetch())
+        self.assertEqual(min(found), 5)
+
     def test_the_web_ui_shows_archived_records(self) -> None:
         self.create()
         self.append("t", *VALUES)

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import Protocol
+from typing import Final, Protocol
 from uuid import UUID
 
 import attrs
@@ -37,6 +37,7 @@ from pylogbroker.groups.share.state_records import UNCHANGED, SharePartitionKey
 from pylogbroker.groups.share.stored_state import NO_START, StoredState
 from pylogbroker.storage import Log
 
+_ARCHIVE_SECONDS: Final = 30.0
 log = Logger()
 
 
@@ -192,19 +193,32 @@ class LedSharePartitions:
 
     async def _begin(self, loading: LoadingSharePartition, state: StoredState, settings: DeliverySettings) -> int:
         """Return the offset at which a group begins, after storing it: it must not begin later after a restart."""
-        start = await self._first_offset(loading.partition.log, settings)
+        start = await self._first_offset(loading.partition, settings)
         write = StateWrite(state.state_epoch, loading.leader_epoch, start, UNCHANGED, ())
         error = await self._persister.write(loading.key, write)
         if error:
             raise KafkaError("the start of the share partition cannot be stored", error_of_members(error))
         return start
 
-    async def _first_offset(self, records: Log, settings: DeliverySettings) -> int:
+    async def _first_offset(self, partition: Partition, settings: DeliverySettings) -> int:
+        records = partition.log
         if settings.begins_at_earliest:
             return records.log_start_offset
         if settings.begins_before_ms is None:
             return records.high_watermark
         timestamp = self._services.runtime.now_ms() - settings.begins_before_ms
+        start = records.log_start_offset
+        while True:
+            local_start = records.local_start_offset
+            offset = await _archived_offset_at(partition, timestamp, start) if start < local_start else None
+            if offset is None:
+                offset = await self._local_offset_at(records, timestamp)
+                if records.local_start_offset != local_start:  # retention has moved records to the archive meanwhile
+                    start = local_start
+                    continue
+            return records.high_watermark if offset is None else min(offset, records.high_watermark)
+
+    async def _local_offset_at(self, records: Log, timestamp: int) -> int | None:
         try:
             offset: int | None = await self._services.runtime.in_thread(_offset_at, records, timestamp)
         except OSError as error:
@@ -214,7 +228,7 @@ class LedSharePartitions:
         except StorageFailure as failure:
             self._services.partitions.request_failed(records, failure)
             raise
-        return records.high_watermark if offset is None else min(offset, records.high_watermark)
+        return offset
 
     # -- ends --------------------------------------------------------------------------------------------------------
 
@@ -239,6 +253,17 @@ class LedSharePartitions:
                 del self._led[led.key]
         if not led.is_closed:
             led.close()
+
+
+async def _archived_offset_at(partition: Partition, timestamp: int, start: int) -> int | None:
+    """Return the first offset of the archive, at or after `start`, with a timestamp, or None if there is none."""
+    outcome = None
+    if partition.archive is not None:
+        outcome = await partition.archive.find_timestamp(timestamp, start, _ARCHIVE_SECONDS)
+    if outcome is None:
+        where = f"{partition.topic}-{partition.index}"
+        raise KafkaError(f"the archive of {where} cannot be read now", ErrorCode.KAFKA_STORAGE_ERROR)
+    return None if outcome[0] is None else outcome[0].offset
 
 
 def _offset_at(records: Log, timestamp: int) -> int | None:
