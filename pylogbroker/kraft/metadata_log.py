@@ -9,11 +9,17 @@
                                                     the last chunk                      fetching, from its end offset
                                                     SNAPSHOT_NOT_FOUND,                 fetching
                                                     POSITION_OUT_OF_RANGE, damage
-    either       any                                leader id or epoch that is newer    fetching, from that leader
+    comparing    Fetch at offset 0                  records                             fetching, perhaps from offset 0
+                                                    anything else                       fetching
+    any          any                                leader id or epoch that is newer    fetching, from that leader
 
 A `MetadataStore` keeps what was fetched, and a later start begins with it: `restore`. A leader must confirm these
 records before they are handed out. It does so when it answers a fetch at their end with records or none, and knows the
 high watermark. Until then, a leader that does not have them only makes the log begin again.
+
+A leader of an earlier epoch is not followed: it may be one that has not heard of the others. But if its first batch is
+younger than all that was restored, the controllers were formatted again, with the same cluster id. Then the log begins
+again, too (`comparing`).
 
 Batches are decoded when they are handed out, record by record, so that their reader can give way to other work. Records
 are handed out below the high watermark only, and those of a metadata transaction together at its end: what is
@@ -29,13 +35,14 @@ Source: Kafka's class KafkaRaftClient, KIP-595, KIP-630, KIP-868; the formats ar
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Final, Protocol, cast
+from collections.abc import Iterable, Iterator
+from typing import Final, cast
 from uuid import UUID
 
 import attrs
 
 from pylogbroker.errors import CorruptRecords, PylogbrokerError
+from pylogbroker.kraft.metadata_store import MetadataStore, NoStore
 from pylogbroker.records import Buffer, LogEntry, complete_entries, control, entries
 from pylogbroker.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData, ReplicaState
 from pylogbroker.wire.messages.fetch_snapshot import (
@@ -65,44 +72,6 @@ _NO_EPOCH: Final = -1
 
 class MetadataLogError(PylogbrokerError):
     """The log cannot be followed any more; the message says why, and what to do."""
-
-
-class MetadataStore(Protocol):
-    """Keeps what was fetched for a later start. Calls return at once, and their order is that of the changes."""
-
-    def append(self, batches: Sequence[LogEntry]) -> None:
-        """Keep batches that follow the last one."""
-
-    def cut(self, offset: int) -> None:
-        """Forget the batches from an offset on."""
-
-    def clear(self, why: str) -> None:
-        """Forget all: no leader has it."""
-
-    def snapshot_part(self, name: SnapshotName, position: int, data: bytes) -> None:
-        """Keep bytes of a snapshot that is on its way."""
-
-    def replace(self, name: SnapshotName) -> None:
-        """Let the snapshot whose parts came take the place of all before."""
-
-    def follow_leader(self, leader_id: int, epoch: int) -> None:
-        """Keep the newest leader, -1 for an unknown one, and its epoch."""
-
-
-class NoStore:
-    """Keeps nothing."""
-
-    def append(self, batches: Sequence[LogEntry]) -> None: ...
-
-    def cut(self, offset: int) -> None: ...
-
-    def clear(self, why: str) -> None: ...
-
-    def snapshot_part(self, name: SnapshotName, position: int, data: bytes) -> None: ...
-
-    def replace(self, name: SnapshotName) -> None: ...
-
-    def follow_leader(self, leader_id: int, epoch: int) -> None: ...
 
 
 @attrs.frozen
@@ -145,6 +114,14 @@ class _Batch:
 @attrs.frozen
 class _Fetching:
     """The log is read by fetches."""
+
+
+@attrs.frozen
+class _Comparing:
+    """The first batch of a leader of an earlier epoch is read."""
+
+    leader_id: int
+    epoch: int
 
 
 @attrs.define(eq=False, repr=False)
@@ -251,11 +228,13 @@ class MetadataLog:
     whole_offset: int = attrs.field(default=0, init=False)
     whole_epoch: int = attrs.field(default=0, init=False)
     """Epoch of the record before `whole_offset`."""
-    _is_confirmed: bool = attrs.field(default=False, init=False)
+    is_confirmed: bool = attrs.field(default=False, init=False)
     """A leader has the records, and knows which are committed."""
+    _restored_ms: int = attrs.field(default=0, init=False)
+    """Newest timestamp of what was restored; 0 if it has none."""
     _committed_epoch: int = attrs.field(default=0, init=False)
     _pending: deque[_Batch] = attrs.field(factory=deque, init=False)
-    _step: _Fetching | _Snapshot = attrs.field(factory=_Fetching, init=False)
+    _step: _Fetching | _Snapshot | _Comparing = attrs.field(factory=_Fetching, init=False)
     _restored: list[CommittedMetadata | SnapshotPart] = attrs.field(factory=list, init=False)
     """A stored snapshot that is not handed out yet."""
     _loaded: list[CommittedMetadata | SnapshotPart] = attrs.field(factory=list, init=False)
@@ -274,8 +253,10 @@ class MetadataLog:
             name, content = snapshot
             records = _decoded(content.batches)
             self._restored = [SnapshotPart(name.end_offset, records, is_first=True), _end_of(name, content)]
+            self._restored_ms = max(0, content.max_timestamp)
             self._go_on_from(name)
         for entry in batches:
+            self._restored_ms = max(self._restored_ms, entry.max_timestamp)
             self._pend(entry)
         self.leader_epoch = leader_epoch
 
@@ -283,28 +264,48 @@ class MetadataLog:
         """Return whether this leader is newer than the known one: the next request goes there."""
         if epoch < self.leader_epoch or (epoch == self.leader_epoch and leader_id in (-1, self.leader_id)):
             return False
+        self._follow(leader_id, epoch)
+        return True
+
+    def _follow(self, leader_id: int, epoch: int) -> None:
         self.leader_id, self.leader_epoch = leader_id, epoch
         self._step = _Fetching()
         self._store.follow_leader(leader_id, epoch)
+
+    def compare_with(self, leader_id: int, epoch: int) -> bool:
+        """Return whether the next request reads the first batch of this leader of an earlier epoch."""
+        if leader_id < 0 or self.is_confirmed or not self._restored_ms:
+            return False
+        self._step = _Comparing(leader_id, epoch)
         return True
+
+    @property
+    def is_comparing(self) -> bool:
+        return isinstance(self._step, _Comparing)
 
     def leader_lost(self) -> None:
         """Forget which controller leads: it does not answer, or is no leader."""
         self.leader_id = -1
+        if self.is_comparing:
+            self._step = _Fetching()
 
     # requests
 
     def request(self, max_wait_ms: int) -> FetchRequest | FetchSnapshotRequest:
         """Return the next request to the leader."""
-        step = self._step
-        return self._snapshot_request(step) if isinstance(step, _Snapshot) else self._fetch(max_wait_ms)
+        match self._step:
+            case _Snapshot() as snapshot:
+                return self._snapshot_request(snapshot)
+            case _Comparing(_, epoch):
+                return self._fetch(epoch, 0, 0, max_wait_ms)
+        return self._fetch(self.leader_epoch, self.end_offset, self._last_epoch, max_wait_ms)
 
-    def _fetch(self, max_wait_ms: int) -> FetchRequest:
+    def _fetch(self, leader_epoch: int, offset: int, last_epoch: int, max_wait_ms: int) -> FetchRequest:
         partition = FetchPartition(
             0,
-            self.leader_epoch,
-            self.end_offset,
-            self._last_epoch,
+            leader_epoch,
+            offset,
+            last_epoch,
             log_start_offset=-1,
             partition_max_bytes=_BYTES_MAX,
             replica_directory_id=self._directory,
@@ -330,15 +331,17 @@ class MetadataLog:
 
         False, too, for a new leader that does not know yet what is committed. Raise CorruptRecords or MetadataLogError.
         """
-        if answer.snapshot_id.end_offset >= 0:
+        if isinstance(self._step, _Comparing):
+            self._compare(self._step, answer)
+        elif answer.snapshot_id.end_offset >= 0:
             self._begin_snapshot(SnapshotName(answer.snapshot_id.end_offset, answer.snapshot_id.epoch))
         elif answer.diverging_epoch.end_offset >= 0:
             self._truncate(answer.diverging_epoch.epoch, answer.diverging_epoch.end_offset)
         else:
             self._append(bytes(cast(Buffer, answer.records or b"")))
             self.high_watermark = max(self.high_watermark, answer.high_watermark)
-            self._is_confirmed |= answer.high_watermark >= self.committed_offset
-            return answer.high_watermark >= 0 and self._is_confirmed
+            self.is_confirmed |= answer.high_watermark >= self.committed_offset
+            return answer.high_watermark >= 0 and self.is_confirmed
         return False
 
     def chunk_fetched(self, chunk: SnapshotChunk) -> None:
@@ -347,7 +350,11 @@ class MetadataLog:
         A damaged snapshot is not handed out any further: it is asked for again.
         """
         snapshot = self._step
-        if isinstance(snapshot, _Fetching) or chunk.snapshot_id != snapshot.name or chunk.position != snapshot.position:
+        if (
+            not isinstance(snapshot, _Snapshot)
+            or chunk.snapshot_id != snapshot.name
+            or chunk.position != snapshot.position
+        ):
             return  # an answer to an earlier request
         try:
             self._take_chunk(snapshot, chunk.size, bytes(cast(Buffer, chunk.unaligned_records)))
@@ -384,7 +391,7 @@ class MetadataLog:
         self._step, self._transactions, self._pending, self._restored = _Fetching(), _Transactions(), deque(), []
         self._go_on_from(snapshot.name)
         self.high_watermark = max(self.high_watermark, self.end_offset)
-        self._is_confirmed = True
+        self.is_confirmed = True
         self._store.replace(snapshot.name)
 
     def _go_on_from(self, name: SnapshotName) -> None:
@@ -395,12 +402,31 @@ class MetadataLog:
     def _lost(self, why: str) -> None:
         """Begin again without what was stored; raise MetadataLogError if some of it was handed out."""
         problem = f"the active controller's log {why}, but offset {self.committed_offset} was committed before"
-        if self._is_confirmed:
+        if self.is_confirmed:
             raise MetadataLogError(f"{problem}: it belongs to another cluster, or has lost records")
+        self._begin_again(problem)
+
+    def _compare(self, step: _Comparing, answer: PartitionData) -> None:
+        """Begin again, behind this leader, if its log was begun after the records that were restored."""
+        self._step = _Fetching()
+        first = next(entries(complete_entries(bytes(cast(Buffer, answer.records or b"")))), None)
+        if first is None or first.base_offset or answer.snapshot_id.end_offset >= 0:
+            return
+        first.check()
+        if first.max_timestamp > self._restored_ms:
+            why = (
+                f"the controllers were formatted again: they are at epoch {step.epoch}, and their log is younger than "
+                f"its records of epoch {self.leader_epoch}"
+            )
+            self._follow(step.leader_id, step.epoch)  # stored first: a start in between finds the records, and compares
+            self._begin_again(why)
+
+    def _begin_again(self, why: str) -> None:
+        """Forget what was restored; nothing of it was handed out."""
         self._pending, self._restored = deque(), []
         self.end_offset = self.committed_offset = self.whole_offset = 0
-        self._committed_epoch = self.whole_epoch = 0
-        self._store.clear(problem)
+        self._committed_epoch = self.whole_epoch = self._restored_ms = 0
+        self._store.clear(why)
 
     def _append(self, data: bytes) -> None:
         appended: list[LogEntry] = []
@@ -442,7 +468,7 @@ class MetadataLog:
         """Yield what was committed since the last call. Decoding it may raise CorruptRecords."""
         loaded, self._loaded = self._loaded, []
         yield from loaded
-        if not self._is_confirmed:
+        if not self.is_confirmed:
             return
         restored, self._restored = self._restored, []
         yield from restored

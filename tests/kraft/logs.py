@@ -33,10 +33,10 @@ def batch(base: int, epoch: int, records: Sequence[MetadataRecord]) -> bytes:
     return build(values(records), base_offset=base, leader_epoch=epoch)
 
 
-def control_batch(base: int, epoch: int, kind: int) -> bytes:
+def control_batch(base: int, epoch: int, kind: int, timestamp_ms: int = 1000) -> bytes:
     key = (0).to_bytes(2, "big") + kind.to_bytes(2, "big")
     body = b"\0" * (11 if kind == _SNAPSHOT_HEADER else 3)
-    return build([Record(0, 1000, key, body)], base_offset=base, leader_epoch=epoch, control=True)
+    return build([Record(0, timestamp_ms, key, body)], base_offset=base, leader_epoch=epoch, control=True)
 
 
 def snapshot(records: Sequence[MetadataRecord], per_batch: int = 3) -> bytes:
@@ -64,6 +64,8 @@ class Entry:
     base: int
     epoch: int
     records: tuple[MetadataRecord, ...] | None
+    timestamp_ms: int = 1000
+    """Of a control batch."""
 
     @property
     def end(self) -> int:
@@ -72,7 +74,7 @@ class Entry:
     @property
     def encoded(self) -> bytes:
         if self.records is None:
-            return control_batch(self.base, self.epoch, 2)
+            return control_batch(self.base, self.epoch, 2, self.timestamp_ms)
         return batch(self.base, self.epoch, self.records)
 
 

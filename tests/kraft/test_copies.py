@@ -7,12 +7,14 @@ import json
 import os
 import re
 import shutil
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+import attrs
 import pytest
 from click.testing import CliRunner
 from twisted.logger import capturedLogs, eventAsText
@@ -21,12 +23,16 @@ from pylogbroker.cli import main
 from pylogbroker.errors import StartupError
 from pylogbroker.metadata.zk_schema import id_text
 from pylogbroker.storage.metadata.directory import MetadataDirectory
+from pylogbroker.testing import Broker
 from pylogbroker.wire.messages.fetch import FetchRequest
 from pylogbroker.wire.messages.fetch_snapshot import FetchSnapshotRequest
 from tests.kraft.model_controller import CLUSTER_ID, CONTROLLER_ID, ModelController
+from tests.kraft.served import served_controller
 from tests.kraft.test_members import CONTROLLER, Cluster
+from tests.support.waiting import wait_until
 
 COPY = "__cluster_metadata-0"
+DISK_CALLS = ("open", "pwritev", "pread", "fsync", "replace", "unlink", "listdir", "makedirs")
 NEVER = {"metadata_log_max_snapshot_interval_ms": "0"}
 SOON = {"metadata_log_max_record_bytes_between_snapshots": "600", **NEVER}
 
@@ -187,6 +193,37 @@ def test_a_full_disk_ends_the_copy_and_not_the_broker(cluster: Cluster) -> None:
     assert set(partitions(cluster)) == {"orders", "others"}
 
 
+@contextmanager
+def disk_calls() -> Iterator[dict[str, set[str]]]:
+    """Give the names of the threads that touch the copy's files, by system call."""
+    threads: dict[str, set[str]] = {}
+
+    def noting(name: str) -> Callable[..., Any]:
+        real: Callable[..., Any] = getattr(os, name)
+
+        def call(where: Any, *arguments: Any, **others: Any) -> Any:
+            if COPY in (os.readlink(f"/proc/self/fd/{where}") if isinstance(where, int) else str(where)):
+                threads.setdefault(name, set()).add(threading.current_thread().name)
+            return real(where, *arguments, **others)
+
+        return call
+
+    with patch.multiple(os, **{name: noting(name) for name in DISK_CALLS}):
+        yield threads
+
+
+def test_the_reactors_thread_leaves_the_disk_to_others(tmp_path: Path) -> None:
+    with served_controller() as served, disk_calls() as threads:
+        settings = {"controller_quorum_bootstrap_servers": served.address, "node_id": "7", **SOON}
+        for life in range(2):
+            with Broker(engine="kraft", data_dir=tmp_path, **settings) as broker:
+                for number in range(4):
+                    broker.create_topic(f"topic-{life}-{number}")
+                wait_until(lambda: list(tmp_path.glob(f"*/{COPY}/*.checkpoint")))
+    assert set(threads) == set(DISK_CALLS)
+    assert {name for names in threads.values() for name in names if not name.startswith("PoolThread-")} == set()
+
+
 def test_controllers_that_begin_again_are_followed(cluster: Cluster) -> None:
     """Their log has the same epoch, and none of the records that the copy has."""
     cluster.start(1, **SOON)
@@ -204,14 +241,49 @@ def test_controllers_that_begin_again_are_followed(cluster: Cluster) -> None:
     ]
 
 
-def begin_again(cluster: Cluster) -> None:
-    """Let the controllers be formatted again, with the same cluster id."""
+def begin_again(cluster: Cluster, timestamp_ms: int = 1000) -> None:
+    """Let the controllers be formatted again, with the same cluster id; their first record is of this time."""
     cluster.reactor.find_port(CONTROLLER).stopListening()
     cluster.controller = ModelController(cluster.reactor, CONTROLLER)
+    entries = cluster.controller.log.entries
+    entries[0] = attrs.evolve(entries[0], timestamp_ms=timestamp_ms)
     cluster.reactor.listen("127.0.0.1", CONTROLLER, cluster.controller.factory)
 
 
+@pytest.mark.parametrize("settings", [NEVER, SOON], ids=["log", "snapshot"])
+def test_controllers_that_begin_again_are_followed_at_an_earlier_epoch(
+    cluster: Cluster, settings: dict[str, str]
+) -> None:
+    cluster.start(1, **settings)
+    cluster.controller.fail_over(epochs=4)
+    for number in range(9):
+        cluster.controller.create_topic(f"topic-{number}", {0: [1]})
+        cluster.reactor.advance(1)
+    cluster.reactor.advance(5)
+    cluster.stop(1)
+    assert bool(files(copy_of(cluster), ".checkpoint")) is (settings is SOON)
+    begin_again(cluster, timestamp_ms=1001)
+    with lines() as about:
+        cluster.start(1, **settings)
+    assert partitions(cluster) == {}
+    [line] = [line for line in about if "removed" in line]
+    assert line.endswith(
+        "is removed, and read again: the controllers were formatted again: they are at epoch 1, and their log is "
+        "younger than its records of epoch 5"
+    )
+    cluster.controller.create_topic("orders", {0: [1]})
+    cluster.reactor.advance(1)
+    cluster.stop(1)
+    cluster.controller.requests.clear()
+    with lines() as about:
+        cluster.start(1, **settings)
+    assert set(partitions(cluster)) == {"orders"}
+    assert first_fetch(cluster)[0] > 0
+    assert not [line for line in about if "removed" in line]
+
+
 def test_controllers_of_an_earlier_epoch_are_not_followed(cluster: Cluster) -> None:
+    """Their first record is not younger than the copy: perhaps they have not heard of the later epoch."""
     cluster.start(1)
     cluster.controller.fail_over(epochs=4)
     cluster.reactor.advance(5)

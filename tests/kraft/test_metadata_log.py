@@ -10,6 +10,7 @@ import pytest
 from pylogbroker.errors import CorruptRecords
 from pylogbroker.kraft import metadata_log
 from pylogbroker.kraft.metadata_log import MetadataLog, MetadataLogError, SnapshotPart
+from pylogbroker.records import entries
 from pylogbroker.wire.messages.fetch import EpochEndOffset, FetchRequest, PartitionData, SnapshotId
 from pylogbroker.wire.messages.fetch_snapshot import FetchSnapshotRequest, SnapshotName
 from pylogbroker.wire.metadata_records import (
@@ -310,6 +311,63 @@ def test_a_snapshot_is_handed_out_chunk_by_chunk() -> None:
     assert len(parts) > 20
     assert [(committed.end_offset, list(committed.records)) for committed in end] == [(20, [])]
     assert log.committed_offset == 20
+
+
+def restored() -> MetadataLog:
+    """Return a log that has stored two batches of epoch 5, of time 1000."""
+    log = MetadataLog(9, "cluster", DIRECTORY)
+    stored = control_batch(0, 1, 2) + batch(1, 5, [NoOpRecord()])
+    log.restore(None, list(entries(stored)), 5)
+    return log
+
+
+def test_a_leader_of_an_earlier_epoch_is_compared_by_its_first_batch() -> None:
+    log = restored()
+    assert not log.follow_leader(1, 2)
+    assert log.compare_with(1, 2)
+    request = log.request(500)
+    assert isinstance(request, FetchRequest)
+    [partition] = request.topics[0].partitions
+    assert (partition.current_leader_epoch, partition.fetch_offset, partition.last_fetched_epoch) == (2, 0, 0)
+    log.fetched(PartitionData(high_watermark=1, records=control_batch(0, 2, 2, 1001)))
+    assert (log.leader_id, log.leader_epoch, log.end_offset) == (1, 2, 0)
+    log.fetched(PartitionData(high_watermark=1, records=control_batch(0, 2, 2, 1001)))
+    assert [end for end, _, _ in handed_out(log)] == [1]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        PartitionData(high_watermark=1, records=control_batch(0, 1, 2)),
+        PartitionData(high_watermark=1, records=control_batch(4, 1, 2, 1001)),
+        PartitionData(high_watermark=1),
+        PartitionData(snapshot_id=SnapshotId(20, 1)),
+        PartitionData(diverging_epoch=EpochEndOffset(0, 0)),
+    ],
+    ids=["as old", "not the first", "none", "snapshot", "diverging"],
+)
+def test_a_leader_of_an_earlier_epoch_with_an_older_log_changes_nothing(answer: PartitionData) -> None:
+    log = restored()
+    log.compare_with(1, 2)
+    assert not log.fetched(answer)
+    assert (log.leader_id, log.leader_epoch, log.end_offset) == (-1, 5, 2)
+    assert fetch(log) == (2, 5)
+    assert handed_out(log) == []
+
+
+def test_nothing_is_compared_when_records_were_handed_out() -> None:
+    log = restored()
+    log.follow_leader(1, 5)
+    log.fetched(PartitionData(high_watermark=2))
+    assert not log.compare_with(2, 3)
+    assert fetch(log) == (2, 5)
+
+
+def test_a_newer_leader_ends_the_comparison() -> None:
+    log = restored()
+    log.compare_with(1, 2)
+    log.follow_leader(2, 6)
+    assert fetch(log) == (2, 5)
 
 
 def test_a_batch_of_a_snapshot_that_is_too_large_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:

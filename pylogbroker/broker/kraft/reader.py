@@ -27,7 +27,7 @@ from pylogbroker.rpc.backoff import Backoff
 from pylogbroker.rpc.errors import ClientError, Closed, code_of, error_of
 from pylogbroker.rpc.retries import Pauses
 from pylogbroker.wire import WireError
-from pylogbroker.wire.messages.fetch import FetchRequest, FetchResponse
+from pylogbroker.wire.messages.fetch import FetchRequest, FetchResponse, LeaderIdAndEpoch
 from pylogbroker.wire.messages.fetch_snapshot import FetchSnapshotResponse
 from pylogbroker.wire.metadata_records import UnknownMetadataRecord
 
@@ -128,6 +128,8 @@ class MetadataReader:
         except (ClientError, KafkaError, WireError) as error:  # CorruptRecords among them
             await self._pause_after(error)
             return False
+        if self._log.is_comparing:
+            return False
         self._failures, self._max_wait_ms = 0, _MAX_WAIT_MS
         try:
             for committed in self._log.committed():
@@ -172,19 +174,34 @@ class MetadataReader:
             self._quorum.follow_leader(leader.leader_id)
         elif self._log.leader_id >= 0 > self._quorum.leader_id:
             self._quorum.follow_leader(self._log.leader_id)
-        if code_of(data.error_code) in _LEADER_ERRORS:
-            if self._quorum.leader_id < 0:
-                raise error_of(data.error_code, self._why_without_leader(leader.leader_epoch))
+        was_comparing = self._log.is_comparing
+        code = code_of(data.error_code)
+        if code in _LEADER_ERRORS:
+            if self._quorum.leader_id < 0 and not was_comparing and self._compare_with(leader):
+                return False
+            if self._quorum.leader_id < 0 or was_comparing:
+                raise error_of(code, self._why_without_leader(leader.leader_epoch))
             return False
-        _raise_for(data.error_code)
-        return self._log.fetched(data)
+        _raise_for(code)
+        is_at_end = self._log.fetched(data)
+        if was_comparing and self._log.leader_id < 0:
+            raise error_of(ErrorCode.UNKNOWN_LEADER_EPOCH, self._why_without_leader(leader.leader_epoch))
+        return is_at_end
+
+    def _compare_with(self, leader: LeaderIdAndEpoch) -> bool:
+        """Return whether the next request reads the first batch of a leader of an earlier epoch."""
+        if not 0 <= leader.leader_epoch < self._log.leader_epoch:
+            return False
+        self._quorum.follow_leader(leader.leader_id)
+        return self._quorum.leader_id >= 0 and self._log.compare_with(leader.leader_id, leader.leader_epoch)
 
     def _why_without_leader(self, epoch: int) -> str:
         if not 0 <= epoch < self._log.leader_epoch:
             return "no controller leads now"
+        cure = "restart" if self._log.is_confirmed else f"stop the broker and remove {self._copy.path}"
         return (
             f"the controller is at epoch {epoch}, but this broker has seen epoch {self._log.leader_epoch}; if the "
-            f"controllers were formatted again, stop the broker and remove {self._copy.path}"
+            f"controllers were formatted again, {cure}"
         )
 
     def _take_chunk(self, answer: FetchSnapshotResponse) -> bool:
