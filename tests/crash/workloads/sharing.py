@@ -21,7 +21,7 @@ import attrs
 from pylogbroker.client import LATEST, AcknowledgeType
 from pylogbroker.client.admin.configs import ConfigResource
 from pylogbroker.client.share.consumer import AcknowledgementsFailed, NotAcquired
-from pylogbroker.client.sync import AdminClient, ShareConsumer
+from pylogbroker.client.sync import AdminClient, ShareConsumer, TimedOut
 from pylogbroker.config import ConfigOperation, SettingChange
 from tests.cluster.replica_logs import records_in
 from tests.crash.checks import Violation
@@ -222,6 +222,8 @@ class own(_Polling):  # noqa: N801  (named as the client)
         except AcknowledgementsFailed as failed:
             errors = failed.errors
             return lambda partition: partition not in errors
+        except TimedOut:  # the brokers may have them
+            return lambda partition: False
         return lambda partition: True
 
     def close(self, *, is_killed: bool) -> None:
