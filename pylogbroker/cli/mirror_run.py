@@ -26,6 +26,7 @@ from pylogbroker.cli.mirror_choice import chosen_mirrors
 from pylogbroker.cli.output import escaped_lines, note
 from pylogbroker.features import on_first_use
 from pylogbroker.interfaces import TopicPartition
+from pylogbroker.mirror.garbage import freeze_existing_objects
 from pylogbroker.mirror.lag_table import Lag
 from pylogbroker.mirror.mirror import Mirror, MirrorStatus
 from pylogbroker.mirror.settings import MirrorSettings
@@ -58,6 +59,7 @@ def run(
     work = _Work(reactor, running, _Progress(running, output, quiet, reactor.seconds))
     reactor.callWhenRunning(work.start, until_caught_up)
     reactor.addSystemEventTrigger("before", "shutdown", work.stop)
+    freeze_existing_objects()
     reactor.run()
     return work.result()
 

@@ -10,6 +10,7 @@ from twisted.python import usage
 from pylogbroker.config import properties
 from pylogbroker.errors import ConfigError
 from pylogbroker.mirror.configuration import mirrors_of
+from pylogbroker.mirror.garbage import freeze_existing_objects
 from pylogbroker.mirror.service import MirrorService
 from pylogbroker.mirror.settings import MirrorSettings
 
@@ -42,4 +43,6 @@ Options = MirrorOptions
 
 
 def makeService(options: MirrorOptions) -> MirrorService:
-    return MirrorService(reactor, options.mirrors, metrics_address=dict(options)["metrics"])
+    service = MirrorService(reactor, options.mirrors, metrics_address=dict(options)["metrics"])
+    reactor.callWhenRunning(freeze_existing_objects)
+    return service

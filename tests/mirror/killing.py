@@ -28,7 +28,9 @@ import attrs
 
 from pylogbroker.client.admin import NewTopic
 from pylogbroker.client.admin.records import LATEST
+from pylogbroker.client.errors import is_retriable
 from pylogbroker.client.sync import AdminClient, SimpleConsumer
+from pylogbroker.errors import PylogbrokerError
 from pylogbroker.interfaces import TopicPartition
 from tests.legacy07.conftest import SimpleBroker
 from tests.mirror.kill_sides import OWN, SOURCES, TARGETS, new_side
@@ -172,7 +174,12 @@ replication.policy.class = same
         copied: list[list[Copied]] = []
 
         def have_records() -> bool:
-            copied[:] = [self._copied(partition) for partition in range(PARTITIONS)]
+            try:
+                copied[:] = [self._copied(partition) for partition in range(PARTITIONS)]
+            except PylogbrokerError as error:
+                if not is_retriable(error):
+                    raise
+                return False  # a broker has started, and does not lead its partitions yet
             return all(copied)
 
         wait_until(have_records, _PROGRESS_SECONDS_MAX, self._last_lines)
