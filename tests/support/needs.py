@@ -208,6 +208,8 @@ def _mentioned_by_function(function: FunctionType, owner: type | None) -> Iterat
             yield cell.cell_contents, owner
         except ValueError:  # not filled yet
             continue
+    defaults = (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values())
+    yield from ((value, None) for value in defaults if callable(value))
     for code in _codes(function.__code__):
         modules = []
         for name in code.co_names:

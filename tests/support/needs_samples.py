@@ -114,3 +114,11 @@ class TestMethods:
 
     def test_nothing(self) -> None:
         assert self
+
+
+def of_maker(maker: Maker = apache) -> Maker:
+    return maker
+
+
+def test_kafka_of_a_default() -> None:
+    assert of_maker() is not own

@@ -30,7 +30,7 @@ def test_each_sample_has_the_needs_of_its_name(request: pytest.FixtureRequest) -
     module = pytest.Module.from_parent(request.session, path=Path(__file__).with_name("needs_samples.py"))
     found = [(item.name, needs(item)) for item in collected(module)]
     assert found == [(name, NEEDS[re.split(r"[_[]", name)[1]]) for name, _ in found]
-    assert len(found) == 18
+    assert len(found) == 19
     (recorded,) = (item for item in collected(module) if item.name == "test_oracle")
     assert needs(recorded, asks=True) == {"oracle", "process"}
 
