@@ -19,7 +19,7 @@ from pylogbroker.table.archive.iceberg_archive import IcebergArchive, RowsOfPart
 from pylogbroker.table.archive.jobs import Archived, ArchiveJob
 from pylogbroker.table.archive.layout import id_text
 from pylogbroker.table.archive.writer import archive
-from tests.table.test_archive_writer import TIME_MS, Killed, LogOnDisk, batch
+from tests.table.test_archive_writer import TIME_MS, LogOnDisk, batch
 
 ROOT = "iceberg://local/logs.records"
 TOPIC_ID = UUID(int=5)
@@ -64,6 +64,10 @@ def test_topics_and_partitions_share_a_table(log: LogOnDisk) -> None:
     for topic, partition in (("orders", 0), ("orders", 1), ("clicks", 0)):
         assert archive(job(log, topic=topic, partition=partition)).archived_to == 20
     assert len(rows(log)) == 60
+
+
+class Killed(BaseException):
+    """Stands for the end of the process."""
 
 
 @pytest.mark.parametrize("is_before", [True, False], ids=["before", "behind"])

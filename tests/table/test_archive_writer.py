@@ -5,10 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
-import subprocess
 import sys
-from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -21,12 +18,10 @@ import pytest
 from pylogbroker.records import Codec, Record, build, end_marker
 from pylogbroker.table import TableError
 from pylogbroker.table.archive import __main__ as archive_process
-from pylogbroker.table.archive import directory as archive_directory
 from pylogbroker.table.archive import segments
 from pylogbroker.table.archive.jobs import Archived, ArchiveJob, SegmentRange
-from pylogbroker.table.archive.layout import files_in
+from pylogbroker.table.archive.layout import files_in, id_text
 from pylogbroker.table.archive.writer import archive
-from tests.support.waiting import wait_until
 
 TIME_MS = 1_767_355_200_000
 
@@ -129,62 +124,6 @@ def test_replicas_with_other_segments_archive_each_record_once(log: LogOnDisk) -
     assert log.offsets() == list(range(40))
 
 
-class Killed(BaseException):
-    """Stands for the end of the process."""
-
-
-@pytest.mark.parametrize("step", range(12))
-def test_a_kill_at_any_step_neither_loses_nor_doubles(
-    log: LogOnDisk, monkeypatch: pytest.MonkeyPatch, step: int
-) -> None:
-    log.fill(2)
-    log.add(batch(40, 5), b"\1" + batch(45, 5)[1:-1] + b"\0", start=40, end=50)
-    steps = iter(range(12))
-
-    def until_killed(function: Callable[..., Any]) -> Callable[..., Any]:
-        def call(*arguments: Any) -> Any:
-            if next(steps, None) == step:
-                raise Killed
-            return function(*arguments)
-
-        return call
-
-    with monkeypatch.context() as patched:
-        patched.setattr(archive_directory, "_sync", until_killed(archive_directory._sync))
-        patched.setattr(Path, "rename", until_killed(Path.rename))
-        with pytest.raises(Killed):
-            archive(log.job())
-    assert log.offsets() == list(range(len(log.offsets())))
-    assert archive(log.job()).archived_to == 50
-    assert log.offsets() == list(range(45))
-    assert len(log.dead_letters()) == 1
-    assert not list(log.archive.rglob("*.tmp"))
-
-
-def kill_process(job: str, is_due: Callable[[], bool]) -> None:
-    """Begin a job, and kill its process when it is due."""
-    command = [sys.executable, "-m", "pylogbroker.table.archive"]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdin is not None
-        process.stdin.write(job + "\n")
-        process.stdin.flush()
-        wait_until(lambda: process.poll() is not None or is_due())
-        process.kill()
-
-
-def test_kills_of_the_process_neither_lose_nor_double(log: LogOnDisk) -> None:
-    """The process is killed while it writes its first file, its second one, and so on."""
-    for number in range(4):
-        start = 5000 * number
-        log.add(*(batch(start + 50 * part, 50) for part in range(100)), start=start, end=start + 5000)
-    fields = {**attrs.asdict(log.job()), "segments": [attrs.astuple(segment) for segment in log.segments]}
-    for number in range(3):
-        kill_process(json.dumps(fields), partial(log.has_files, number + 1))
-    archive(log.job())
-    assert log.offsets() == list(range(20_000))
-    assert not list(log.archive.rglob("*.tmp"))
-
-
 def test_a_damaged_batch_is_a_dead_letter_and_others_are_records(log: LogOnDisk) -> None:
     good, damaged = batch(0, 5), bytearray(batch(5, 5))
     damaged[-1] ^= 1
@@ -241,6 +180,13 @@ def test_overlapping_files_are_an_error(log: LogOnDisk) -> None:
     log.files()[0].rename(log.files()[0].with_name(f"{5:020d}-{25:020d}.parquet"))
     with pytest.raises(TableError, match="overlap: records are archived twice"):
         archive(log.job())
+
+
+def test_topics_without_an_id_are_not_archived(log: LogOnDisk) -> None:
+    """A later topic of that name would have the same place: its records would count as archived."""
+    log.fill(1)
+    with pytest.raises(TableError, match=r"the topic has no id, .* inter\.broker\.protocol\.version=2\.8"):
+        archive(attrs.evolve(log.job(), topic_id=id_text(None)))
 
 
 def test_logs_of_kafka_07_are_not_archived(log: LogOnDisk) -> None:

@@ -1,7 +1,8 @@
 """An archive as a directory of Parquet files.
 
 A file gets its name, which has its offsets, when it is complete and on the disk. What has no name yet is a leftover,
-and written again. Dead letters get their name before the records of their segment.
+and written again. Dead letters get their name before the records of their segment. So dead letters of offsets without
+records are leftovers, too. Directories are on the disk before there is a file in them.
 
 The jobs of a partition exclude each other by a lock on its directory, also those of several brokers with replicas.
 """
@@ -21,7 +22,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from pylogbroker.table.archive.jobs import DEAD_LETTER_SCHEMA, ROWS_BYTES, SCHEMA, ArchiveJob, dead_letter_rows
-from pylogbroker.table.archive.layout import DEAD_LETTERS, RECORDS, TEMPORARY, directory_of, files_in, name_of
+from pylogbroker.table.archive.layout import (
+    DEAD_LETTERS,
+    RECORDS,
+    TEMPORARY,
+    directory_of,
+    files_in,
+    files_within,
+    name_of,
+)
 from pylogbroker.table.archive.segments import UndecodedBytes
 
 _COMPRESSION: Final = "zstd"
@@ -30,22 +39,25 @@ _SCHEMAS_MAX: Final = 100  # files of a partition that are looked at
 
 @attrs.frozen
 class DirectoryTarget:
+    root: Path
     records: Path
     dead_letters: Path
 
     @classmethod
     def of(cls, job: ArchiveJob) -> DirectoryTarget:
         place = (job.topic, job.topic_id, job.partition)
-        return cls(directory_of(job.root, RECORDS, *place), directory_of(job.root, DEAD_LETTERS, *place))
+        directories = (directory_of(job.root, kind, *place) for kind in (RECORDS, DEAD_LETTERS))
+        return cls(Path(job.root), *directories)
 
     @contextmanager
     def exclusive(self) -> Iterator[None]:
-        self.records.mkdir(parents=True, exist_ok=True)
+        _make_directory(self.records, self.root)
         fd = os.open(self.records, os.O_RDONLY)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX)
-            for path in self.records.glob(f"*{TEMPORARY}"):
-                path.unlink()
+            for directory in (self.records, self.dead_letters):
+                for path in directory.glob(f"*{TEMPORARY}"):
+                    path.unlink()
             yield
         finally:
             os.close(fd)
@@ -64,16 +76,18 @@ class DirectoryTarget:
     @contextmanager
     def segment(self, start: int, end: int, schema: pa.Schema = SCHEMA) -> Iterator[_FileSink]:
         name = name_of(start, end)
+        for leftover in files_within(self.dead_letters, start, end):
+            os.unlink(leftover.place)
         with _complete_file(self.records, name) as temporary, _Rows(temporary, schema) as rows, ExitStack() as stack:
-            yield _FileSink(rows, self.dead_letters, name, stack)
+            yield _FileSink(self, rows, name, stack)
 
 
 @attrs.define(eq=False, repr=False)
 class _FileSink:
     """The file of a segment, and that of its dead letters once there is one."""
 
+    _target: DirectoryTarget
     _rows: _Rows
-    _dead_letters: Path
     _name: str
     _stack: ExitStack
     _letters: list[_Rows] = attrs.field(factory=list, init=False)
@@ -83,8 +97,9 @@ class _FileSink:
 
     def add_dead_letters(self, letters: Sequence[UndecodedBytes]) -> None:
         if not self._letters:
-            self._dead_letters.mkdir(parents=True, exist_ok=True)
-            temporary = self._stack.enter_context(_complete_file(self._dead_letters, self._name))
+            directory = self._target.dead_letters
+            _make_directory(directory, self._target.root)
+            temporary = self._stack.enter_context(_complete_file(directory, self._name))
             self._letters.append(self._stack.enter_context(_Rows(temporary, DEAD_LETTER_SCHEMA)))
         self._letters[0].add(dead_letter_rows(letters))
 
@@ -128,6 +143,17 @@ def _complete_file(directory: Path, name: str) -> Iterator[Path]:
     _sync(temporary)
     temporary.rename(directory / name)
     _sync(directory)
+
+
+def _make_directory(path: Path, root: Path) -> None:
+    """Make a directory within the archive's root; it is on the disk then, even if an earlier job made part of it."""
+    levels = [path, *path.parents]
+    parents = {level.parent for level in levels if not level.exists()}
+    path.mkdir(parents=True, exist_ok=True)
+    for level in levels[1 : levels.index(root) + 1]:
+        parents.add(level)
+    for parent in parents:
+        _sync(parent)
 
 
 def _sync(path: Path) -> None:

@@ -11,6 +11,7 @@ and Polars read them as columns.
 from __future__ import annotations
 
 import base64
+import os
 import re
 from collections.abc import Iterable
 from itertools import pairwise
@@ -55,20 +56,32 @@ def name_of(start: int, end: int) -> str:
 
 def files_in(directory: Path) -> list[ArchivedRange]:
     """Return the files of a partition in order; raise TableError if they overlap."""
-    try:
-        names = [path.name for path in directory.iterdir()]
-    except FileNotFoundError:
-        return []
-    return files_of(str(directory), names)
+    return files_of(str(directory), _names(directory))
+
+
+def files_within(directory: Path, start: int, end: int) -> list[ArchivedRange]:
+    """Return the files with any of the offsets [start, end), also those that overlap."""
+    return [file for file in _named(str(directory), _names(directory)) if file.start < end and start < file.end]
 
 
 def files_of(directory: str, names: Iterable[str]) -> list[ArchivedRange]:
     """Return those names in a directory that are files of an archive, in order; raise TableError if they overlap."""
-    matches = [match for match in map(_NAME.fullmatch, names) if match is not None]
-    files = sorted(ArchivedRange(int(match[1]), int(match[2]), f"{directory}/{match[0]}") for match in matches)
+    files = _named(directory, names)
     for before, after in pairwise(files):
         if after.start < before.end:
             raise TableError(
                 f"{before.place} and {after.place} overlap: records are archived twice; remove one of them"
             )
     return files
+
+
+def _names(directory: Path) -> list[str]:
+    try:
+        return os.listdir(directory)
+    except FileNotFoundError:
+        return []
+
+
+def _named(directory: str, names: Iterable[str]) -> list[ArchivedRange]:
+    matches = [match for match in map(_NAME.fullmatch, names) if match is not None]
+    return sorted(ArchivedRange(int(match[1]), int(match[2]), f"{directory}/{match[0]}") for match in matches)

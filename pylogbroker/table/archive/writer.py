@@ -17,6 +17,7 @@ from pylogbroker.records.columnar import AbortedTransactions
 from pylogbroker.table.archive.decoding import SegmentDecoding
 from pylogbroker.table.archive.directory import DirectoryTarget
 from pylogbroker.table.archive.jobs import COLUMNS, SCHEMA, Archived, ArchiveJob, ArchiveTarget, SegmentRange
+from pylogbroker.table.archive.layout import NO_TOPIC_ID
 from pylogbroker.table.archive.segments import SegmentReader, UndecodedBytes
 from pylogbroker.table.columns import column_of, decoder_columns
 from pylogbroker.table.decoder import Decoder
@@ -35,6 +36,11 @@ def archive(job: ArchiveJob) -> Archived:
     """Write what the archive does not have yet; raise PylogbrokerError or OSError."""
     if os.path.exists(f"{job.directory}/{_OF_KAFKA_07}"):
         raise TableError(f"{job.directory} has the format of Kafka 0.7, which is not archived")
+    if job.topic_id == NO_TOPIC_ID:
+        raise TableError(
+            "the topic has no id, so its records could be taken for those of an earlier topic of its name;"
+            " topics have ids from inter.broker.protocol.version=2.8 on"
+        )
     target = iceberg.IcebergTarget.of(job) if job.root.startswith(_ICEBERG) else DirectoryTarget.of(job)
     with target.exclusive():
         outcome = Archived(target.archived_to())
