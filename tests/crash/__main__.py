@@ -1,7 +1,11 @@
 """`python -m tests.crash --kills 300 --seconds 600 --seed 1 [--keep DIRECTORY]`: a long run; its figures at the end.
 
-`--workload` names others that work: `copiers`, until they have copied all `--records`; `compaction`, writers to a
-compacted topic; `sharing`, members of a share group.
+`--workload` names others that work:
+
+    copiers       until they have copied all `--records`
+    compaction    writers to a compacted topic
+    sharing       members of a share group
+    archiving     writers to a topic that is archived as Parquet
 
 With `--cluster`, brokers of a cluster are killed, stopped and paused while all clients work: `tests/cluster/run.py`.
 With `--cuts`, links between them are cut too. `--engine kraft` has controllers of Apache Kafka in place of ZooKeeper,
@@ -25,9 +29,10 @@ from pathlib import Path
 from tests.cluster.faults import Fault
 from tests.cluster.network import Network
 from tests.cluster.run import all_copiers, all_share_members, tree_run
-from tests.crash.kill_moments import CLEANING, COPIERS, MOMENTS, SHARING
+from tests.crash.kill_moments import CLEANING, COPIERS, MOMENTS, SHARING, archive_file, deletion
 from tests.crash.run import Outcome, Run
-from tests.crash.workloads import Workload, compacting, copying, sharing
+from tests.crash.workloads import Workload, archiving, compacting, copying, sharing
+from tests.crash.workloads.archiving import Archiving
 from tests.crash.workloads.compacting import Compacting
 from tests.crash.workloads.consuming import Consuming
 from tests.crash.workloads.copier_processes import COPIER_PROGRAMS
@@ -65,6 +70,14 @@ def sharing_run(directory: Path, work: Sharing, seed: int, report: Report = prin
     return Run(directory, [work], seed, report, settings=sharing.ALONE, moments={**MOMENTS, **SHARING})
 
 
+def archiving_run(directory: Path, seed: int, report: Report = print) -> Run:
+    """A run with writers to a topic that is archived and deleted."""
+    archive = directory / "archive"
+    moments = {"file": archive_file(archive), "deletion": deletion}
+    moments |= {name: MOMENTS[name] for name in ("late", "stop")}
+    return Run(directory, [Archiving(archive)], seed, report, settings=archiving.SETTINGS, moments=moments)
+
+
 def main() -> int:
     """The command."""
     parser = argparse.ArgumentParser(prog="python -m tests.crash", description="Kill a broker many times, and check.")
@@ -78,7 +91,8 @@ def main() -> int:
     parser.add_argument("--release", choices=RELEASES, default=RELEASES[-1], help="of the controllers")
     parser.add_argument("--controllers", type=int, default=3)
     parser.add_argument("--apaches", type=int, default=0, help="brokers of Apache Kafka on its controllers")
-    parser.add_argument("--workload", choices=["clients", "copiers", "compaction", "sharing"], default="clients")
+    workloads = ["clients", "copiers", "compaction", "sharing", "archiving"]
+    parser.add_argument("--workload", choices=workloads, default="clients")
     parser.add_argument("--records", type=int, default=100_000, help="that each crew of copiers copies")
     parser.add_argument(
         "--crew", choices=[crew.name for crew in COPIER_PROGRAMS], action="append", help="of copiers; else all"
@@ -126,6 +140,8 @@ def _run(given: argparse.Namespace, directory: Path, seed: int) -> Run:
         return Run(directory, all_workloads(), seed, report)
     if given.workload == "compaction":
         return compaction_run(directory, seed, report)
+    if given.workload == "archiving":
+        return archiving_run(directory, seed, report)
     if given.workload == "sharing":
         return sharing_run(directory, Sharing(sharing.ALL_CLIENTS), seed, report)
     crews = [crew for crew in COPIER_PROGRAMS if not given.crew or crew.name in given.crew]

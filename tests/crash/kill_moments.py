@@ -12,6 +12,11 @@
 | start        | within the time that its starts take, before or just after it listens; several times |
 | cleaning     | as soon as a file of a log that is being compacted appears                          |
 
+While a topic is archived, besides:
+
+| file         | as soon as a file of the archive appears, gets its name, or goes                    |
+| deletion     | as soon as the first segment of a log goes                                           |
+
 While members of a share group work, besides:
 
 | member       | at a commit some seconds after the start                                           |
@@ -31,14 +36,18 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 import attrs
 
 from tests.crash.killed_broker import KilledBroker
+from tests.support.waiting import wait_until
 
 _LONGEST: Final = 1.0  # seconds that an event is waited for
+_JOB_SECONDS_MAX: Final = 20.0
 
 
 @attrs.define
@@ -81,8 +90,12 @@ class KillContext:
 Moment = Callable[[KillContext], None]
 
 
+def _pause(scene: KillContext, seconds_max: float) -> None:
+    time.sleep(scene.chance.uniform(0, seconds_max))
+
+
 def any_time(scene: KillContext) -> None:
-    time.sleep(scene.chance.uniform(0, _LONGEST * 0.6))
+    _pause(scene, _LONGEST * 0.6)
     scene.victim.strike()
 
 
@@ -102,7 +115,7 @@ def member(scene: KillContext) -> None:
 
 def _at_event(event: str) -> Moment:
     def strike(scene: KillContext) -> None:
-        time.sleep(scene.chance.uniform(0, 0.2))
+        _pause(scene, 0.2)
         scene.trap.set_for(event)
         if not scene.trap.wait(_LONGEST):
             scene.victim.strike()
@@ -111,7 +124,7 @@ def _at_event(event: str) -> Moment:
 
 
 def write(scene: KillContext) -> None:
-    time.sleep(scene.chance.uniform(0, 0.3))
+    _pause(scene, 0.3)
     path = max(Path(scene.chance.choice(_logs(scene.victim))).glob("*.kafka"))
     before, deadline = _size(path), time.monotonic() + _LONGEST
     while _size(path) == before and time.monotonic() < deadline:
@@ -120,7 +133,7 @@ def write(scene: KillContext) -> None:
 
 
 def roll(scene: KillContext) -> None:
-    time.sleep(scene.chance.uniform(0, 0.1))
+    _pause(scene, 0.1)
     before = _segments(scene.victim)
     deadline = time.monotonic() + _LONGEST
     while _segments(scene.victim) <= before and time.monotonic() < deadline:
@@ -129,7 +142,7 @@ def roll(scene: KillContext) -> None:
 
 
 def cleaning(scene: KillContext) -> None:
-    time.sleep(scene.chance.uniform(0, 0.3))
+    _pause(scene, 0.3)
     names = scene.chance.choice(("cleaned-segments", "cleaned"))  # the first is there while segments are exchanged
     before = _being_cleaned(scene.victim, names)
     deadline = time.monotonic() + _LONGEST
@@ -142,8 +155,30 @@ def _being_cleaned(victim: KilledBroker, names: str) -> set[str]:
     return {f"{path}/{name}" for path in _logs(victim) for name in os.listdir(path) if names in name}
 
 
+def archive_file(archive: Path) -> Moment:
+    """Return the moment at which a file of an archive appears, gets its name, or goes."""
+
+    def names() -> set[str]:
+        return {str(path) for path in archive.rglob("*.parquet*")}
+
+    return partial(_at_change, names)
+
+
+def deletion(scene: KillContext) -> None:
+    _at_change(lambda: {str(min(Path(path).glob("*.kafka"))) for path in _logs(scene.victim)}, scene)
+
+
+def _at_change(names: Callable[[], set[str]], scene: KillContext) -> None:
+    """Kill as soon as there are other files; a job of an archive takes seconds on a busy machine."""
+    _pause(scene, 0.5)
+    before = names()
+    with suppress(TimeoutError):
+        wait_until(lambda: names() != before, _JOB_SECONDS_MAX, meanwhile=partial(time.sleep, 0.001))
+    scene.victim.strike()
+
+
 def decision(scene: KillContext) -> None:
-    time.sleep(scene.chance.uniform(0, 0.3))
+    _pause(scene, 0.3)
     files = [max(Path(path).glob("*.kafka")) for path in _logs(scene.victim) if "__transaction_state_" in path]
     before, deadline = [_size(file) for file in files], time.monotonic() + _LONGEST
     while [_size(file) for file in files] == before and time.monotonic() < deadline:
@@ -165,14 +200,14 @@ def _segments(victim: KilledBroker) -> int:
 
 
 def _logs(victim: KilledBroker) -> list[str]:
-    """The directories of all partitions."""
+    """Return the directories of all partitions."""
     return [entry.path for entry in os.scandir(victim.data_dir) if entry.is_dir() and "_" in entry.name]
 
 
 def stop(scene: KillContext) -> None:
-    time.sleep(scene.chance.uniform(0, 0.3))
+    _pause(scene, 0.3)
     scene.victim.process.signal(signal.SIGTERM)
-    time.sleep(scene.chance.uniform(0, 0.25))
+    _pause(scene, 0.25)
     if scene.victim.process.running:
         scene.victim.strike()
 
