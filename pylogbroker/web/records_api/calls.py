@@ -21,6 +21,7 @@ from pylogbroker.web.visitors import Visitor
 
 if TYPE_CHECKING:
     from pylogbroker.web.records_api.feeds import Feeds
+    from pylogbroker.web.records_api.news import TopicChanges
 
 T = TypeVar("T")
 DOCUMENT_BYTES_MAX: Final = 4 * 1024 * 1024
@@ -42,6 +43,7 @@ class Shared:
     """State that all calls share."""
 
     feeds: Feeds
+    changes: TopicChanges
     large_documents: DeferredSemaphore = attrs.field(factory=lambda: DeferredSemaphore(LARGE_DOCUMENTS_MAX), init=False)
 
 

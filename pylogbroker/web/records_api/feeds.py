@@ -13,7 +13,7 @@ those that the feed still has; a follower for whom that is too late reads from t
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Final, Protocol
 
@@ -23,13 +23,13 @@ from twisted.logger import Logger
 
 from pylogbroker.background import run_in_background
 from pylogbroker.broker.services import Services
-from pylogbroker.errors import KafkaError
+from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.long_loops import give_way
 from pylogbroker.web.follower_counts import FollowersNow, FollowingTotals
-from pylogbroker.web.records_api.fetching import REGION_BYTES, MemberForm, PieceSelection, read_piece
+from pylogbroker.web.records_api.fetching import REGION_BYTES, MemberForm, PieceSelection, first_offset, read_piece
 from pylogbroker.web.records_api.framing import Framing
-from pylogbroker.web.records_api.news import PASSING, REMOTE_SECONDS, News, sleep
-from pylogbroker.web.records_api.positions import Positions, positions_text
+from pylogbroker.web.records_api.news import PASSING, REMOTE_SECONDS, News, TopicChanges, sleep
+from pylogbroker.web.records_api.positions import Positions, led_partitions, positions_text
 from pylogbroker.web.router.values import NUMBER_MAX
 
 log = Logger()
@@ -43,6 +43,8 @@ CHUNK_CHARACTERS_MAX: Final = 64 * 1024
 """Characters of a chunk, but for its last record."""
 READERS_MAX: Final = 8
 """Followers that read older records at a time; others wait until one has a piece."""
+PARTITIONS_MAX: Final = 100
+"""Partitions that one connection follows: positions of all are the id of each event."""
 SILENCE_SECONDS_MAX: Final = 15.0
 """Then something is sent: proxies close silent connections."""
 
@@ -54,6 +56,8 @@ class FeedChunk:
     number: int
     payload: bytes
     positions: Positions
+    next: str
+    """The positions as a text."""
     records: int
     _frames: dict[Framing, bytes] = attrs.field(factory=dict, init=False)
 
@@ -65,7 +69,7 @@ class FeedChunk:
         """Return the event; made once for each framing."""
         made = self._frames.get(framing)
         if made is None:
-            made = self._frames[framing] = framing.frame(self.payload, positions_text(self.positions))
+            made = self._frames[framing] = framing.frame(self.payload, self.next)
         return made
 
 
@@ -88,18 +92,20 @@ class Follower(Protocol):
     def end(self, reason: str) -> None:
         """Say why no more events come, and close the connection."""
 
-    def end_for_partitions(self, added: Sequence[int]) -> bool:
-        """End, and return True, if the follower has all partitions of its topic, which got more."""
+
+FeedKey = tuple[str, tuple[int, ...] | None, MemberForm]
+"""Topic, partitions, and form of keys and values; None for all partitions, also those that are added."""
 
 
-FeedKey = tuple[str, tuple[int, ...], MemberForm]
-"""Topic, partitions, and form of keys and values."""
+def feed_key(topic: str, positions: Positions, form: MemberForm, has_all: bool) -> FeedKey:
+    return topic, None if has_all else tuple(sorted(positions)), form
 
 
 @attrs.define(eq=False, repr=False)
 class Feeds:
     """The feeds that have followers."""
 
+    _changes: TopicChanges
     counts: FollowingTotals = attrs.field(factory=FollowingTotals, init=False)
     _feeds: dict[FeedKey, Feed] = attrs.field(factory=dict, init=False)
     readers: DeferredSemaphore = attrs.field(factory=lambda: DeferredSemaphore(READERS_MAX), init=False)
@@ -111,16 +117,15 @@ class Feeds:
     def followers(self) -> int:
         return sum(len(feed.followers) for feed in self._feeds.values())
 
-    def find(self, topic: str, positions: Positions, form: MemberForm) -> Feed | None:
-        """Return the feed of the partitions that have positions; None if nobody follows them."""
-        return self._feeds.get((topic, tuple(sorted(positions)), form))
+    def find(self, key: FeedKey) -> Feed | None:
+        """Return the feed with a key; None if it has no followers."""
+        return self._feeds.get(key)
 
-    def feed(self, services: Services, topic: str, positions: Positions, form: MemberForm) -> Feed:
-        """Return the feed of partitions; a new one begins at the positions, which are their ends."""
-        feed = self.find(topic, positions, form)
+    def feed(self, services: Services, key: FeedKey, positions: Positions) -> Feed:
+        """Return the feed with a key; a new one begins at the positions, which are the ends of its partitions."""
+        feed = self.find(key)
         if feed is None:
-            key = topic, tuple(sorted(positions)), form
-            feed = Feed(services, topic, form, dict(positions), self.kept_bytes_max, self.readers, self.counts)
+            feed = Feed(services, key, dict(positions), self.kept_bytes_max, self.readers, self.counts, self._changes)
             self._feeds[key] = feed
             services.runtime.clock.callLater(0, self._begin, key, feed)
         return feed
@@ -172,14 +177,14 @@ class Feed:
     """New records of some partitions of a topic."""
 
     services: Services
-    topic: str
-    form: MemberForm
+    _key: FeedKey
     positions: Positions
     """Head: behind the last chunk."""
     _kept_bytes_max: Callable[[], int]
     readers: DeferredSemaphore
     """Bounds the followers that read older records."""
     counts: FollowingTotals
+    _changes: TopicChanges
     stop: Callable[[], None] = attrs.field(default=_nothing, init=False)
     followers: dict[Follower, None] = attrs.field(factory=dict, init=False)
     _chunks: deque[FeedChunk] = attrs.field(factory=deque, init=False)
@@ -187,6 +192,18 @@ class Feed:
     """Number of the chunk that comes next."""
     _advance: Deferred[None] = attrs.field(factory=Deferred, init=False)
     has_ended: bool = attrs.field(default=False, init=False)
+
+    @property
+    def topic(self) -> str:
+        return self._key[0]
+
+    @property
+    def form(self) -> MemberForm:
+        return self._key[2]
+
+    def text_of(self, positions: Positions) -> str:
+        """Return positions of a follower as it may send them again."""
+        return positions_text(positions, self._key[1] is None)
 
     def add(self, follower: Follower) -> None:
         self.followers[follower] = None
@@ -234,12 +251,13 @@ class Feed:
         reason = ""
         while not reason:
             try:
-                chunk = await self._read()
+                chunk = await self._grown() or await self._read()
                 if chunk is not None:
                     self._keep(chunk)
                     await self._each(lambda follower: follower.send_new())
                 else:
-                    await News(self.services, self.topic).wait(self.positions, SILENCE_SECONDS_MAX)
+                    news = News(self.services, self.topic, self._changes)
+                    await news.wait(self.positions, SILENCE_SECONDS_MAX)
                     self.services.metadata.require_topic(self.topic)
             except KafkaError as error:
                 if error.code not in PASSING:
@@ -262,16 +280,12 @@ class Feed:
         self.followers.clear()
 
     async def _sweep(self, since: float) -> None:
-        """End followers that have lost their right, or lack new partitions, and let none be silent for long."""
+        """End followers that have lost their right, and let none be silent for long."""
         memory: dict[tuple[str, str], bool] = {}
-        topic = self.services.metadata.topics.get(self.topic)
-        added = () if topic is None else [index for index in topic.partitions if index not in self.positions]
 
         def check(follower: Follower) -> None:
             if not follower.is_allowed(memory):
                 follower.end(f"the right to read {self.topic} has ended")
-                self.remove(follower)
-            elif added and follower.end_for_partitions(added):
                 self.remove(follower)
             else:
                 follower.stay_open(since)
@@ -284,8 +298,20 @@ class Feed:
             if follower in self.followers:
                 action(follower)
 
+    async def _grown(self) -> FeedChunk | None:
+        """Return a chunk without records that has partitions which were added; None without any. Raise KafkaError."""
+        if self._key[1] is not None:
+            return None
+        added = [index for index in led_partitions(self.services, self.topic) if index not in self.positions]
+        if not added:
+            return None
+        if len(self.positions) + len(added) > PARTITIONS_MAX:
+            raise KafkaError(too_many_partitions(self.topic), ErrorCode.INVALID_PARTITIONS)
+        starts = {index: await first_offset(self.services, self.topic, index) for index in added}
+        return self._chunk((), {**self.positions, **starts})
+
     async def _read(self) -> FeedChunk | None:
-        """Return the next records of all partitions; None if there are none. Raise KafkaError."""
+        """Return the next records of all partitions that have a leader; None if there are none. Raise KafkaError."""
         positions: dict[int, int] | None = None
         texts: list[str] = []
         characters = 0
@@ -295,12 +321,14 @@ class Feed:
             partition = self.services.partitions.led.get((self.topic, index))
             if partition is not None and partition.log.last_stable_offset <= offset:
                 continue
-            piece = await read_piece(
-                self.services,
-                self.topic,
-                PieceSelection(index, offset, NUMBER_MAX, NUMBER_MAX, CHUNK_CHARACTERS_MAX - characters, self.form),
-                REGION_BYTES,
-            )
+            characters_max = CHUNK_CHARACTERS_MAX - characters
+            selection = PieceSelection(index, offset, NUMBER_MAX, NUMBER_MAX, characters_max, self.form)
+            try:
+                piece = await read_piece(self.services, self.topic, selection, REGION_BYTES)
+            except KafkaError as error:
+                if error.code not in PASSING:
+                    raise
+                continue
             if piece is None or piece.next_offset <= offset:
                 continue
             positions = dict(self.positions) if positions is None else positions
@@ -311,8 +339,11 @@ class Feed:
             return None
         # the next chunk begins with the partitions that this one did not get to
         first = [*positions][1:] + [*positions][:1]
-        positions = {index: positions[index] for index in first}
-        return FeedChunk(self.next_number, payload_of(self.topic, texts, positions), positions, len(texts))
+        return self._chunk(texts, {index: positions[index] for index in first})
+
+    def _chunk(self, texts: Sequence[str], positions: Positions) -> FeedChunk:
+        following = self.text_of(positions)
+        return FeedChunk(self.next_number, payload_of(self.topic, texts, following), positions, following, len(texts))
 
     def _keep(self, chunk: FeedChunk) -> None:
         self._chunks.append(chunk)
@@ -326,7 +357,11 @@ class Feed:
         advance.callback(None)
 
 
-def payload_of(topic: str, texts: Sequence[str], positions: Mapping[int, int]) -> bytes:
-    """Return the data of an event: JSON in one line."""
+def payload_of(topic: str, texts: Sequence[str], following: str) -> bytes:
+    """Return the data of an event: JSON in one line. `following` is the text of the positions behind it."""
     head = f'{{"topic":"{topic}","records":['
-    return f'{head}{",".join(texts)}],"next":"{positions_text(positions)}"}}'.encode(errors="replace")
+    return f'{head}{",".join(texts)}],"next":"{following}"}}'.encode(errors="replace")
+
+
+def too_many_partitions(topic: str) -> str:
+    return f"{topic} has more than {PARTITIONS_MAX} partitions: name one by partition, or some by from=0:17,1:4"

@@ -30,6 +30,7 @@ from pylogbroker.web.record_rows import RecordRegion
 from pylogbroker.web.records_api.json_records import Format, record_text
 from pylogbroker.web.schema_store import SchemaKey, SchemaStore, frames_of
 from pylogbroker.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from pylogbroker.wire.messages.list_offsets import EARLIEST, ListOffsetsPartition, ListOffsetsRequest, ListOffsetsTopic
 
 REGION_BYTES: Final = 64 * 1024
 """Bytes that are read at once, unless a batch has more."""
@@ -37,6 +38,7 @@ REGION_BYTES: Final = 64 * 1024
 _FETCH_VERSION: Final = 11
 """Brokers of the cluster may be old."""
 _READ_COMMITTED: Final = 1
+_LIST_OFFSETS_VERSION: Final = 2
 _INFLATED_BYTES_MAX: Final = 16 * 1024 * 1024
 _Aborted = Sequence[tuple[int, int]]
 """Producers, and the first offsets of their aborted transactions."""
@@ -69,6 +71,9 @@ class CommittedLog(Protocol):
 
     async def read(self, offset: int, upto: int, size: int) -> _Region | None: ...
 
+    async def start(self) -> int:
+        """Return the first offset; raise KafkaError."""
+
 
 @attrs.frozen(eq=False, repr=False)
 class LedCommittedLog:
@@ -91,6 +96,9 @@ class LedCommittedLog:
             else:
                 return _Region(region, [(transaction[0], transaction[1]) for transaction in aborted])
         return None
+
+    async def start(self) -> int:
+        return self.partition.log.log_start_offset
 
 
 @attrs.frozen(eq=False, repr=False)
@@ -120,6 +128,13 @@ class RemoteCommittedLog:
         if not fetched.data or fetched.next_offset <= offset:
             return None
         return _Region(fetched, [(row.producer_id, row.first_offset) for row in row.aborted_transactions or ()])
+
+    async def start(self) -> int:
+        topics = [ListOffsetsTopic(self._topic, [ListOffsetsPartition(self._index, timestamp=EARLIEST)])]
+        answer = await self._services.peers.send(self._leader, ListOffsetsRequest(-1, 0, topics), _LIST_OFFSETS_VERSION)
+        row = sole_row(answer, "topics.partitions", self._leader, partition_index=self._index)
+        self._check(row.error_code)
+        return int(row.offset)
 
     def _check(self, number: int) -> None:
         if number:
@@ -151,6 +166,11 @@ def committed_log(services: Services, topic: str, index: int) -> CommittedLog:
     if partition.log.byte_addressed:
         raise KafkaError("topics of Kafka 0.7 cannot be read here", ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT)
     return LedCommittedLog(services, partition)
+
+
+async def first_offset(services: Services, topic: str, index: int) -> int:
+    """Return the offset of the first record of a partition; raise KafkaError."""
+    return await committed_log(services, topic, index).start()
 
 
 @attrs.frozen

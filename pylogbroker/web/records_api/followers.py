@@ -22,7 +22,6 @@ Whether the connection takes more is apart from that: in BEHIND it reads nothing
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from enum import Enum, auto
 from typing import TYPE_CHECKING, Any, Final, TypedDict
 
@@ -43,11 +42,18 @@ from pylogbroker.web.follower_counts import EndedBy
 from pylogbroker.web.offsets import offsets_at
 from pylogbroker.web.records_api.calls import HttpCall
 from pylogbroker.web.records_api.errors import Rejected
-from pylogbroker.web.records_api.feeds import CHUNK_CHARACTERS_MAX, Feed, payload_of
+from pylogbroker.web.records_api.feeds import (
+    CHUNK_CHARACTERS_MAX,
+    PARTITIONS_MAX,
+    Feed,
+    feed_key,
+    payload_of,
+    too_many_partitions,
+)
 from pylogbroker.web.records_api.fetching import MemberForm, PieceSelection, out_of_range, read_piece
 from pylogbroker.web.records_api.framing import EVENT_FRAMING, Framing
 from pylogbroker.web.records_api.news import PASSING, REMOTE_SECONDS, sleep
-from pylogbroker.web.records_api.positions import EARLIEST, LATEST, Positions, positions_text, resolve
+from pylogbroker.web.records_api.positions import EARLIEST, LATEST, Positions, resolve
 from pylogbroker.web.router import BadRequest
 from pylogbroker.web.router.routes import EVENTS
 from pylogbroker.web.router.values import NUMBER_MAX
@@ -74,8 +80,6 @@ _EVENT_HEAD: Final = (
 )
 _RETRY_MS: Final = 1000
 _RETRY_LATER_MS: Final = 3000
-PARTITIONS_MAX: Final = 100
-"""Partitions that one connection follows: positions of all are the id of each event."""
 _DONE: Final[Deferred[Any]] = succeed(None)
 """Stands for work that is over."""
 
@@ -114,33 +118,33 @@ async def follow(
 ) -> None:
     """Let the connection follow a topic; raise Rejected or KafkaError.
 
-    A follower of new records begins at the head of the feed. One of all partitions connects again if there are more.
+    A follower of new records begins at the head of the feed. One of all partitions gets those that are added.
     """
     request, visitor = call.request, call.visitor
     if len(positions) > PARTITIONS_MAX:
-        raise BadRequest(
-            f"{topic} has more than {PARTITIONS_MAX} partitions: name one by partition, or some by from=0:17,1:4"
-        )
+        raise BadRequest(too_many_partitions(topic))
     framing: Framing = EVENT_FRAMING
     if is_websocket(request):
         call.rules.check_page(request)
         head, framing = _websocket(request)
     else:
         head = _event_head(request)
-    begun = call.shared.feeds.find(topic, positions, form)
+    key = feed_key(topic, positions, form, has_all)
+    begun = call.shared.feeds.find(key)
     ends = positions
     if begun is not None:
         ends = begun.positions
     elif not is_new:
         ends = await resolve(visitor, topic, [*positions], LATEST, "from")
-    if not is_new and any(offset > ends[index] for index, offset in positions.items()):
+    if not is_new and any(offset > ends.get(index, 0) for index, offset in positions.items()):
         await _check_ends(visitor, topic, positions)
-    feed = call.shared.feeds.feed(visitor.services, topic, ends, form)
+    feed = call.shared.feeds.feed(visitor.services, key, ends)
     if is_new:
         positions = feed.positions
     transport, connections = request.channel.transport, request.channel.site.connections
-    head += framing.opening(payload_of(topic, (), positions), positions_text(positions))
-    follower = ConnectionFollower(visitor, transport, feed, framing, head, positions, has_all)
+    following = feed.text_of(positions)
+    head += framing.opening(payload_of(topic, (), following), following)
+    follower = ConnectionFollower(visitor, transport, feed, framing, head, positions)
     feed.add(follower)
     # not at once: to lose its request would cancel this coroutine
     visitor.services.runtime.clock.callLater(0, connections.switch, transport, follower)
@@ -193,8 +197,6 @@ class ConnectionFollower:
     _pending: bytes
     """Bytes that are being sent, with those that are; at first the head of the answer."""
     positions: Positions
-    _has_all: bool
-    """Whether the client wants all partitions of the topic, also later ones."""
     parser: Any = attrs.field(default=None, init=False)
     """State of the framing that reads what the client sends."""
     _sent: int = attrs.field(default=0, init=False)
@@ -319,14 +321,6 @@ class ConnectionFollower:
         self.write(self._framing.ended(reason))
         self.close()
 
-    def end_for_partitions(self, added: Sequence[int]) -> bool:
-        if not self._has_all:
-            return False
-        topic, positions = self._feed.topic, {**self.positions, **dict.fromkeys(added, 0)}
-        self.write(self._framing.opening(payload_of(topic, (), positions), positions_text(positions)))
-        self.end(f"{topic} has more partitions now: connect again")
-        return True
-
     def close(self) -> None:
         """Close the connection; what it does not take now is lost."""
         self._leave("client")
@@ -383,16 +377,21 @@ class ConnectionFollower:
         """Send records up to where the feed's head is now; return why that fails for good, or nothing."""
         feed = self._feed
         number, head = feed.next_number, feed.positions
-        behind = [index for index, offset in self.positions.items() if offset < head[index]]
-        try:
-            for index in behind:
+        if len(self.positions) < len(head):  # the others were added, or had no leader
+            self.positions = {**dict.fromkeys(head, 0), **self.positions}
+        behind = [index for index, offset in self.positions.items() if offset < head.get(index, 0)]
+        has_failed = False
+        for index in behind:
+            try:
                 await self._read(index, head[index])
-        except KafkaError as error:
-            if error.code not in PASSING:
-                return str(error)
+            except KafkaError as error:
+                if error.code not in PASSING:
+                    return str(error)
+                has_failed = True
+        if has_failed:
             await sleep(self._visitor.services, REMOTE_SECONDS)
-        if not behind:
-            if any(offset > head[index] for index, offset in self.positions.items()):
+        elif not behind:
+            if any(index not in head or offset > head[index] for index, offset in self.positions.items()):
                 await feed.advanced()
             else:
                 self._next, self._state = number, FollowingState.AT_HEAD
@@ -418,8 +417,8 @@ class ConnectionFollower:
             next_offset = upto if piece is None or piece.next_offset <= offset else piece.next_offset
             self.positions = {**self.positions, index: next_offset}
             if piece is not None and piece.texts:
-                payload = payload_of(feed.topic, piece.texts, self.positions)
-                data = self._framing.frame(payload, positions_text(self.positions))
+                following = feed.text_of(self.positions)
+                data = self._framing.frame(payload_of(feed.topic, piece.texts, following), following)
                 self.write(data)
                 self._count(len(piece.texts), len(data))
             if self._is_throttled():
@@ -441,4 +440,4 @@ class ConnectionFollower:
         self._feed.counts.skipped += next_offset - offset
         self.positions = {**self.positions, index: next_offset}
         note = {"partition": index, "from": offset, "to": next_offset, "reason": "these records are deleted"}
-        self.write(self._framing.note("skipped", json.dumps(note).encode(), positions_text(self.positions)))
+        self.write(self._framing.note("skipped", json.dumps(note).encode(), self._feed.text_of(self.positions)))

@@ -10,8 +10,10 @@ from twisted.internet.interfaces import IDelayedCall
 
 from pylogbroker.broker.partitions.partition import Partition
 from pylogbroker.broker.partitions.purgatory import Mark
-from pylogbroker.broker.services import Services
+from pylogbroker.broker.services import Metadata, Services
 from pylogbroker.errors import ErrorCode, KafkaError
+from pylogbroker.metadata.delta import Delta
+from pylogbroker.metadata.image import ClusterImage
 from pylogbroker.web.records_api.fetching import committed_log
 from pylogbroker.web.records_api.positions import Positions
 
@@ -29,48 +31,86 @@ async def sleep(services: Services, seconds: float) -> None:
 
 
 @attrs.define(eq=False, repr=False)
+class TopicChanges:
+    """Ends waits for records when their topic changes: it gets partitions, or leaders move. A MetadataFollower."""
+
+    _followed: list[Metadata] = attrs.field(factory=list, init=False)
+    """Metadata that this follows."""
+    _waits: dict[str, dict[News, None]] = attrs.field(factory=dict, init=False)
+
+    def add(self, metadata: Metadata, topic: str, news: News) -> None:
+        if metadata not in self._followed:
+            self._followed = [metadata]
+            metadata.follow(self)
+        self._waits.setdefault(topic, {})[news] = None
+
+    def remove(self, topic: str, news: News) -> None:
+        waits = self._waits.get(topic, {})
+        waits.pop(news, None)
+        if not waits:
+            self._waits.pop(topic, None)
+
+    def on_delta(self, delta: Delta, before: ClusterImage, after: ClusterImage) -> None:
+        for topic, waits in tuple(self._waits.items()):
+            if before.topics.get(topic) is not after.topics.get(topic):
+                for news in tuple(waits):
+                    news.end_soon()
+
+
+@attrs.define(eq=False, repr=False)
 class News:
     """Wait for new records of a topic: a DelayedOperation of the partitions that this broker leads."""
 
     _services: Services
     _topic: str
+    _changes: TopicChanges
     _waiting: Deferred[None] = attrs.field(factory=Deferred, init=False)
 
     async def wait(self, positions: Positions, seconds: float) -> None:
-        """Return when a partition rises above its position, is lost, or after some seconds.
+        """Return when a partition rises above its position, when the topic changes, or after some seconds.
 
-        Partitions that other brokers lead have no news: it is time to look at them again after a second.
+        Partitions that other brokers lead, or nobody, have no news: it is time to look at them again after a second.
         """
         watched: list[Partition] = []
         timer: IDelayedCall | None = None
+        self._changes.add(self._services.metadata, self._topic, self)
         try:
             for index, offset in positions.items():
-                log = committed_log(self._services, self._topic, index)
-                if log.partition is None:
+                partition = self._led(index)
+                if partition is None:
                     seconds = min(seconds, REMOTE_SECONDS)
                     continue
-                log.partition.purgatory.add(self, Mark.HIGH_WATERMARK, log.partition.log.high_watermark + 1)
-                watched.append(log.partition)
-                if log.partition.log.last_stable_offset > offset:
+                partition.purgatory.add(self, Mark.HIGH_WATERMARK, partition.log.high_watermark + 1)
+                watched.append(partition)
+                if partition.log.last_stable_offset > offset:
                     return
             timer = self._services.runtime.clock.callLater(seconds, self._end)
             await self._waiting
-        except KafkaError as error:
-            if error.code not in PASSING:
-                raise
-            await sleep(self._services, min(seconds, REMOTE_SECONDS))
         finally:
+            self._changes.remove(self._topic, self)
             for partition in watched:
                 partition.purgatory.remove(self, Mark.HIGH_WATERMARK)
             if timer is not None and timer.active():
                 timer.cancel()
 
+    def _led(self, index: int) -> Partition | None:
+        """Return a partition if this broker leads it; raise KafkaError for one that is gone."""
+        try:
+            return committed_log(self._services, self._topic, index).partition
+        except KafkaError as error:
+            if error.code not in PASSING:
+                raise
+            return None
+
     def try_complete(self, size: int) -> bool:
-        """End the wait, but not within the append that has the news."""
-        self._services.runtime.clock.callLater(0, self._end)
+        self.end_soon()
         return True
 
     def fail(self, error: KafkaError) -> None:
+        self.end_soon()
+
+    def end_soon(self) -> None:
+        """End the wait, but not within the append or the change that has the news."""
         self._services.runtime.clock.callLater(0, self._end)
 
     def _end(self) -> None:

@@ -6,6 +6,7 @@ latest                behind the last committed record of each partition
 @1764314899117        the same, in milliseconds since 1970
 -10                   the last ten offsets of each partition
 0:17,1:4              offset 17 of partition 0, offset 4 of partition 1, and no other partition
+0:17,1:4,*            and all other partitions, also later ones, from their first record
 17                    offset 17, of the partition that `partition` names
 """
 
@@ -15,6 +16,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Annotated, Final
 
+from pylogbroker.broker.services import Services
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.metadata.image import NO_LEADER
 from pylogbroker.security.acls.bindings import AclOperation, AclResourceType
@@ -36,17 +38,22 @@ LATEST: Final = "latest"
 PARTITIONS_MAX: Final = 500
 """Partitions that one request reads: their positions must fit into the address of the next one."""
 
-_OFFSETS: Final = re.compile(r"\d+:\d+(,\d+:\d+)*")
+_OTHERS: Final = ",*"
+"""Ends positions that go on with all other partitions, too."""
+_OFFSETS: Final = re.compile(r"\d+:\d+(,\d+:\d+)*(,\*)?")
 _LAST: Final = re.compile(r"-\d+")
 
 
-def is_positions(text: str) -> bool:
-    """Return whether a text names positions, and so its partitions."""
-    return _OFFSETS.fullmatch(text.strip()) is not None
+def has_others(text: str) -> bool:
+    """Return whether a place is one in all partitions of a topic, also in those that are added later."""
+    text = text.strip()
+    return text.endswith(_OTHERS) or _OFFSETS.fullmatch(text) is None
 
 
-def positions_text(positions: Positions) -> str:
-    return ",".join(f"{index}:{offset}" for index, offset in sorted(positions.items()))
+def positions_text(positions: Positions, has_all: bool = False) -> str:
+    """Return positions as a parameter; `has_all` lets it go on with partitions that are added."""
+    rows = ",".join(f"{index}:{offset}" for index, offset in sorted(positions.items()))
+    return rows + _OTHERS if has_all else rows
 
 
 def chosen_partitions(visitor: Visitor, topic: str, index: int | None) -> Sequence[int]:
@@ -60,12 +67,18 @@ def chosen_partitions(visitor: Visitor, topic: str, index: int | None) -> Sequen
                 ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
             )
         return [index]
-    led = sorted(index for index, state in partitions.items() if state.leader != NO_LEADER)
+    led = led_partitions(visitor.services, topic)
     if not led:
         raise KafkaError(f"no partition of {topic} has a leader now: try again", ErrorCode.LEADER_NOT_AVAILABLE)
     if len(led) > PARTITIONS_MAX:
         raise BadRequest(f"partition is missing: {topic} has more than {PARTITIONS_MAX} partitions")
     return led
+
+
+def led_partitions(services: Services, topic: str) -> Sequence[int]:
+    """Return the partitions of a topic that have a leader; none of one that is deleted."""
+    image = services.metadata.topics.get(topic)
+    return [] if image is None else sorted(index for index, row in image.partitions.items() if row.leader != NO_LEADER)
 
 
 async def resolve(visitor: Visitor, topic: str, indexes: Sequence[int], text: str, name: str) -> Positions:
@@ -117,7 +130,7 @@ def named_positions(visitor: Visitor, topic: str, text: str, name: str) -> Posit
         raise BadRequest(f"{name} must be positions like 0:17,1:4, not {text[:60]!r}", name)
     partitions = visitor.services.metadata.require_topic(topic).partitions
     positions: dict[int, int] = {}
-    for pair in text.strip().split(","):
+    for pair in text.strip().removesuffix(_OTHERS).split(","):
         left, _, right = pair.partition(":")
         index, offset = whole_number(left), whole_number(right)
         if index is None or index > INT32_MAX or offset is None or offset > NUMBER_MAX:

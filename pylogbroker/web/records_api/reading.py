@@ -14,20 +14,21 @@ from typing import Annotated, Any, Final, NotRequired, TypedDict, Unpack
 
 import attrs
 
+from pylogbroker.errors import KafkaError
 from pylogbroker.web.parameters import Index, Name
 from pylogbroker.web.records_api.calls import HttpCall, finish, json_line
 from pylogbroker.web.records_api.fetching import MemberForm, PieceSelection, read_piece
 from pylogbroker.web.records_api.followers import follow, wants_to_follow
 from pylogbroker.web.records_api.group_offsets import committed_positions
 from pylogbroker.web.records_api.json_records import Format
-from pylogbroker.web.records_api.news import News, sleep
+from pylogbroker.web.records_api.news import PASSING, News, sleep
 from pylogbroker.web.records_api.positions import (
     EARLIEST,
     LATEST,
     PlaceText,
-    Positions,
     chosen_partitions,
-    is_positions,
+    has_others,
+    led_partitions,
     positions_text,
     resolve,
 )
@@ -106,8 +107,8 @@ async def read_records(
     if follows and (resumed := call.header("last-event-id")):
         begin, group = resumed, ""  # what the group has committed is older
     positions = await resolve(visitor, topic, indexes, begin, "from")
-    has_all = partition is None and not is_positions(begin_fields.get("from", ""))
-    if has_all and follows and (added := [index for index in indexes if index not in positions]):
+    has_all = partition is None and has_others(begin)
+    if has_all and (added := [index for index in indexes if index not in positions]):
         positions = {**positions, **await resolve(visitor, topic, added, EARLIEST, "from")}
     if group:
         committed = await committed_positions(visitor, group, topic)
@@ -125,7 +126,7 @@ async def read_records(
     if to:
         named = await resolve(visitor, topic, [*positions], to, "to")
         ends = {index: named.get(index, positions[index]) for index in positions}
-    reading = _Reading(call, topic, dict(positions), ends, limit, form)
+    reading = _Reading(call, topic, dict(positions), ends, limit, form, has_all, grows=has_all and not to)
     await reading.run(wait)
     await reading.answer()
 
@@ -146,14 +147,20 @@ class _Reading:
     _call: HttpCall
     _topic: str
     _positions: dict[int, int]
-    _ends: Positions
+    _ends: dict[int, int]
     _limit: int
     _form: MemberForm
+    _has_all: bool
+    """Whether `next` goes on with partitions that are added."""
+    _grows: bool = attrs.field(kw_only=True)
+    """Whether partitions that are added while the request waits belong to it."""
     _texts: list[str] = attrs.field(factory=list, init=False)
     _characters: int = attrs.field(default=0, init=False)
     _size: int = attrs.field(default=0, init=False)
     """Bytes of the log."""
     _at_end: bool = attrs.field(default=False, init=False)
+    _failures: list[KafkaError] = attrs.field(factory=list, init=False)
+    """Errors of partitions without a leader; the others are read."""
 
     async def run(self, wait: float) -> None:
         """Read; wait for the first record, up to some seconds. Raise KafkaError."""
@@ -166,17 +173,29 @@ class _Reading:
             left = deadline - clock.seconds()
             if self._texts or left <= 0 or all(self._positions[index] >= end for index, end in self._ends.items()):
                 break
-            await News(services, self._topic).wait(self._positions, left)
+            await News(services, self._topic, self._call.shared.changes).wait(self._positions, left)
+            if self._grows:
+                await self._grow()
+        if self._failures and not self._texts:
+            raise self._failures[0]
         await self._count()
+
+    async def _grow(self) -> None:
+        """Add the partitions that the topic has got; raise KafkaError."""
+        indexes = led_partitions(self._call.visitor.services, self._topic)
+        if added := [index for index in indexes if index not in self._positions]:
+            self._positions.update(await resolve(self._call.visitor, self._topic, added, EARLIEST, "from"))
+            self._ends.update(dict.fromkeys(added, NUMBER_MAX))
 
     async def _read_all(self) -> None:
         """Read what there is, the same number of records from each partition first."""
+        self._failures.clear()
         open_ = [index for index, offset in self._positions.items() if offset < self._ends[index]]
         while open_ and not self._is_full:
             share = max(1, (self._limit - len(self._texts)) // len(open_))
             over = self._call.visitor.services.runtime.slices.over
             open_ = [index async for index in over(open_) if self._is_full or await self._read(index, share)]
-        self._at_end = not open_
+        self._at_end = not open_ and not self._failures
 
     @property
     def _is_full(self) -> bool:
@@ -188,7 +207,13 @@ class _Reading:
         records_max = min(records_max, self._limit - len(self._texts))
         characters_max = ANSWER_CHARACTERS_MAX - self._characters
         selection = PieceSelection(index, offset, end, records_max, characters_max, self._form)
-        piece = await read_piece(self._call.visitor.services, self._topic, selection)
+        try:
+            piece = await read_piece(self._call.visitor.services, self._topic, selection)
+        except KafkaError as error:
+            if error.code not in PASSING:
+                raise
+            self._failures.append(error)
+            return False
         if piece is None or piece.next_offset <= offset:
             return False
         self._positions[index] = piece.next_offset
@@ -213,7 +238,7 @@ class _Reading:
 
     async def answer(self) -> None:
         in_lines = NDJSON in (self._call.header("accept") or "")
-        rest = {"next": positions_text(self._positions), "at_end": self._at_end}
+        rest = {"next": positions_text(self._positions, self._has_all), "at_end": self._at_end}
         size = self._characters + 100 * len(self._texts)
         if in_lines:
             body = await self._call.run(size, _lines, self._texts, rest)

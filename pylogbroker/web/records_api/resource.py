@@ -22,6 +22,7 @@ from pylogbroker.web.records_api.errors import Rejected, error_row, status_of_er
 from pylogbroker.web.records_api.feeds import Feeds
 from pylogbroker.web.records_api.followers import retry_later, wants_events
 from pylogbroker.web.records_api.json_members import BadRecord
+from pylogbroker.web.records_api.news import TopicChanges
 from pylogbroker.web.records_api.routes import ROUTES
 from pylogbroker.web.router import BadRequest, HttpRoute, HttpRouter, MethodNotAllowed, NoRoute
 from pylogbroker.web.router.requests import texts_of
@@ -47,7 +48,8 @@ class RecordsResource(Resource):
         super().__init__()
         self._source = source
         self._router = HttpRouter(ROUTES)
-        self._shared = Shared(Feeds())
+        changes = TopicChanges()
+        self._shared = Shared(Feeds(changes), changes)
         self.readers, self.writers = LateAnswers(READERS_MAX), LateAnswers(WRITERS_MAX)
         source.following = self._shared.feeds
         source.on_stop(self.stop)

@@ -52,12 +52,12 @@ class TestRecords(ClusterTests):
         self.cluster[1].produce("clicks", 0, NOW)
         self.cluster[2].produce("clicks", 1, NOW, NOW)
         page = self.body(self.send("GET", PATH))
-        self.assertEqual((len(page["records"]), page["next"], page["at_end"]), (3, "0:1,1:2", True))
+        self.assertEqual((len(page["records"]), page["next"], page["at_end"]), (3, "0:1,1:2,*", True))
         connection = self.send("GET", f"{PATH}?from={page['next']}&wait=20")
         self.assertEqual(connection.transport.value(), b"")
         self.cluster[2].produce("clicks", 1, NOW)
         self.cluster.run(2.0)
-        self.assertEqual(self.body(connection)["next"], "0:1,1:3")
+        self.assertEqual(self.body(connection)["next"], "0:1,1:3,*")
         error = self.body(self.send("GET", f"{PATH}?from=1:9"))
         self.assertIn("offset 9 of clicks-1 is not there. Go on with from=earliest", error["error"])
 
@@ -76,7 +76,7 @@ class TestRecords(ClusterTests):
 
     def test_offsets_are_committed_at_the_coordinator(self) -> None:
         self.cluster.create("__consumer_offsets", [2])
-        commit = json.dumps({"topic": "clicks", "next": "0:1,1:2"}).encode()
+        commit = json.dumps({"topic": "clicks", "next": "0:1,1:2,*"}).encode()
         answer = self.body(self.send("POST", "/api/groups/readers/offsets", commit, "application/json"))
         self.assertEqual(answer, {"group": "readers", "committed": 2})
         self.assertEqual(self.sent_to(OffsetCommitRequest), [2])

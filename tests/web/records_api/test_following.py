@@ -14,7 +14,7 @@ from twisted.python.failure import Failure
 from wsproto.frame_protocol import CloseReason, FrameProtocol, Opcode
 
 from pylogbroker.security.acls.bindings import AclOperation, AclResourceType
-from pylogbroker.web.records_api import feeds, fetching, followers
+from pylogbroker.web.records_api import feeds, fetching
 from pylogbroker.web.records_api.feeds import SILENCE_SECONDS_MAX
 from tests.broker.trees import now
 from tests.web.records_api.http_tests import PATH, RecordsTests, answer_of, request_of
@@ -96,9 +96,9 @@ class TestEvents(FollowingTests):
         self.new("one", "two")
         self.new("three", partition=1)
         first, second = events_of(follower)
-        self.assertEqual((first["id"], first["next"], first["topic"]), ("0:3,1:0", "0:3,1:0", "clicks"))
+        self.assertEqual((first["id"], first["next"], first["topic"]), ("0:3,1:0,*", "0:3,1:0,*", "clicks"))
         self.assertEqual([row["value"] for row in first["records"]], ["one", "two"])
-        self.assertEqual((second["id"], second["records"][0]["offset"]), ("0:3,1:1", 0))
+        self.assertEqual((second["id"], second["records"][0]["offset"]), ("0:3,1:1,*", 0))
 
     def test_followers_begin_where_they_say(self) -> None:
         self.append(*"abcdef")
@@ -141,7 +141,7 @@ class TestEvents(FollowingTests):
         self.append("old")
         first = self.follow()
         block = first.transport.value().decode().partition("\r\n\r\n")[2]
-        self.assertEqual(block, "retry: 1000\nid: 0:1,1:0\n\n")
+        self.assertEqual(block, "retry: 1000\nid: 0:1,1:0,*\n\n")
         first.protocol.connectionLost(Failure(ConnectionDone()))
         self.new("missed")
         self.assertEqual(values_of(self.follow("", last_event_id="0:1,1:0")), ["missed"])
@@ -198,7 +198,7 @@ class TestEvents(FollowingTests):
             self.run_clock()
             self.new("e")
         self.assertEqual(values_of(slow), [*"abcde"])
-        self.assertEqual([event["id"] for event in events_of(slow)], ["0:4,1:0", "0:5,1:0"])
+        self.assertEqual([event["id"] for event in events_of(slow)], ["0:4,1:0,*", "0:5,1:0,*"])
 
     def test_a_slow_connection_is_waited_for_without_a_buffer(self) -> None:
         """The rest is sent from the event itself, when the socket takes more."""
@@ -267,16 +267,50 @@ class TestEvents(FollowingTests):
     def test_followers_of_all_partitions_get_those_that_are_added(self) -> None:
         self.append("old")
         follower, of_some = self.follow(), self.follow("from=0:1,1:0")
-        now(self.node.broker.controller.create_partitions("clicks", 3))
+        behind = self.pause(slow := self.follow())
+        self.add_partition()
         self.new("one", partition=2)
-        for _ in range(2):
-            self.run_clock(SILENCE_SECONDS_MAX)
-        self.assertIn(b"\nid: 0:1,1:0,2:0\n\nevent: ended\n", follower.transport.value())
-        self.assertTrue(follower.transport.disconnecting)
-        self.assertFalse(of_some.transport.disconnecting)
-        for begin in ("0:1,1:0,2:0", "0:1,1:0"):  # the other one has missed the end of its connection
-            self.assertEqual(values_of(self.follow("", last_event_id=begin)), ["one"])
+        self.assertEqual([event["id"] for event in events_of(follower)], ["0:1,1:0,2:0,*", "0:1,1:0,2:1,*"])
+        with patch.object(feeds, "KEPT_BYTES_MAX", 10):
+            self.new("two", partition=2)
+        behind.resumeProducing()
+        self.run_clock()
+        self.assertEqual([values_of(each) for each in (follower, slow, of_some)], [["one", "two"]] * 2 + [[]])
+
+    def add_partition(self) -> None:
+        now(self.node.broker.controller.create_partitions("clicks", 3))
+        self.run_clock()
+
+    def test_a_follower_that_resumes_gets_the_partitions_that_were_added(self) -> None:
+        self.append("old")
+        self.add_partition()
+        self.new("one", partition=2)
+        for query, last_event_id in (("from=0:1,1:0,*", None), ("", "0:1,1:0,*"), ("from=latest", "0:1,1:0,*")):
+            headers = {"last_event_id": last_event_id} if last_event_id else {}
+            self.assertEqual(values_of(self.follow(query, **headers)), ["one"])
         self.assertEqual(values_of(self.follow("from=0:1,1:0", last_event_id="0:1,1:0")), [])
+
+    def test_a_topic_with_too_many_partitions_ends_its_followers(self) -> None:
+        follower = self.follow()
+        with patch.object(feeds, "PARTITIONS_MAX", 2):
+            self.add_partition()
+        [event] = events_of(follower)
+        self.assertEqual(
+            event["error"], "clicks has more than 2 partitions: name one by partition, or some by from=0:17,1:4"
+        )
+        self.assert_nothing_is_left()
+
+    def test_a_partition_without_a_leader_stops_no_other(self) -> None:
+        follower, late = self.follow(), self.follow("from=0:0,1:0")
+        led = self.node.broker.partitions.led
+        taken = led.pop(("clicks", 0))
+        self.new("one", partition=1)
+        self.run_clock(2)
+        self.assertEqual([values_of(each) for each in (follower, late)], [["one"]] * 2)
+        led["clicks", 0] = taken
+        self.new("two")
+        self.run_clock(2)
+        self.assertEqual([values_of(each) for each in (follower, late)], [["one", "two"]] * 2)
 
     def test_a_stop_ends_all_followers(self) -> None:
         followers = [self.follow(), self.follow("from=earliest")]
@@ -329,7 +363,7 @@ class TestEvents(FollowingTests):
         ):
             answer = answer_of(self.follow(query))
             self.assertEqual((answer.code, reason in answer.body), (code, True), answer.body)
-        self.node.create("wide", partitions=followers.PARTITIONS_MAX + 1)
+        self.node.create("wide", partitions=feeds.PARTITIONS_MAX + 1)
         path = "/api/topics/wide/records"
         answer = self.request("GET", path, accept="text/event-stream")
         self.assertEqual((answer.code, "name one by partition" in answer.body), (400, True))
@@ -367,7 +401,7 @@ class TestWebSockets(FollowingTests):
     def open_socket(self, query: str = "", **headers: str) -> Connection:
         return self.follow(query, accept="*/*", **{**UPGRADE, **headers})
 
-    def messages(self, connection: Connection, begin: str = "0:0,1:0") -> list[Any]:
+    def messages(self, connection: Connection, begin: str = "0:0,1:0,*") -> list[Any]:
         """Return texts as JSON, and codes of other frames, behind the message that says where the socket begins."""
         client = FrameProtocol(client=True, extensions=[])
         client.receive_bytes(connection.transport.value().partition(b"\r\n\r\n")[2])

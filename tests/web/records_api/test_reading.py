@@ -13,6 +13,7 @@ from pylogbroker.security.acls.bindings import AclOperation, AclResourceType
 from pylogbroker.web.records_api import positions
 from pylogbroker.web.records_api.reading import ANSWER_CHARACTERS_MAX, LIMIT_MAX
 from tests.broker.transactions import TransactionTests
+from tests.broker.trees import now
 from tests.web.records_api.http_tests import PATH, HttpTests, RecordsTests, answer_of, request_of
 from tests.web.test_views import NOW, MemberTests
 from tests.web.test_visitors import AnonymousTests
@@ -58,7 +59,7 @@ class TestPlaces(RecordsTests):
             if page["at_end"]:
                 break
             self.assertEqual(len(page["records"]), 2)
-        self.assertEqual((sorted(found), place), ([*"abcdexy"], "0:5,1:2"))
+        self.assertEqual((sorted(found), place), ([*"abcdexy"], "0:5,1:2,*"))
         self.append("f")
         self.assertEqual([row["value"] for row in self.read(f"from={place}")["records"]], ["f"])
 
@@ -133,8 +134,36 @@ class TestLongPolls(RecordsTests):
         self.append("new", partition=1)
         self.node.clock.advance(0)
         body = json.loads(answer_of(connection).body)
-        self.assertEqual(([row["value"] for row in body["records"]], body["next"]), (["new"], "0:0,1:1"))
+        self.assertEqual(([row["value"] for row in body["records"]], body["next"]), (["new"], "0:0,1:1,*"))
         self.assert_nothing_waits()
+
+    def test_a_request_gets_the_partitions_that_are_added(self) -> None:
+        waiting, of_some = self.poll("from=0:0,1:0,*&wait=10"), self.poll("from=0:0,1:0&wait=10")
+        now(self.node.broker.controller.create_partitions("clicks", 3))
+        self.node.clock.advance(0)
+        self.append("new", partition=2)
+        self.node.clock.advance(0)
+        body = json.loads(answer_of(waiting).body)
+        self.assertEqual(([row["value"] for row in body["records"]], body["next"]), (["new"], "0:0,1:0,2:1,*"))
+        self.assertEqual(of_some.transport.value(), b"")
+        self.assertEqual(self.values("from=0:0,1:0,*"), ["new"])
+        self.node.clock.advance(10)
+        self.assertEqual(json.loads(answer_of(of_some).body)["next"], "0:0,1:0")
+        self.assert_nothing_waits()
+
+    def test_a_partition_without_a_leader_stops_no_other(self) -> None:
+        led = self.node.broker.partitions.led
+        taken = led.pop(("clicks", 0))
+        self.append("one", partition=1)
+        page = self.read("from=0:0,1:0")
+        self.assertEqual(([row["value"] for row in page["records"]], page["at_end"]), (["one"], False))
+        connection = self.poll(f"from={page['next']}&wait=10")
+        led["clicks", 0] = taken
+        self.append("two")
+        self.node.clock.advance(1)
+        self.assertEqual([row["value"] for row in json.loads(answer_of(connection).body)["records"]], ["two"])
+        led.clear()
+        self.assertIn("does not lead", self.read("from=0:0,1:0", 503)["error"])
 
     def test_a_wait_ends(self) -> None:
         connection = self.poll("from=latest&wait=10")
