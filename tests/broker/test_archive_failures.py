@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
@@ -79,6 +80,25 @@ class StoreAwayTests(ArchiveTests):
         self.assertEqual(len(about), 2, about)
         self.assertIn("the remote storage fails: ", about[0])
         self.assertIn("works again", about[1])
+
+    def test_a_topic_that_was_deleted_meanwhile_is_deleted_also_after_a_restart(self) -> None:
+        self.create()
+        self.create("other")
+        for topic in ("t", "other"):
+            self.append(topic, *VALUES)
+        self.archive_all()
+        self.unmount()
+        now(self.node.broker.controller.delete_topic("t"))
+        pending = Path(self.directories[0]) / "archive-deletions"
+        self.assertEqual(pending.read_text().count("\n"), 1)
+        self.restart()
+        self.mount()
+        self.node.clock.advance(60)
+        self.do_round()
+        other_id = self.partition("other").log.topic_id
+        self.assertEqual(sorted(os.listdir(self.store)), sorted(["clusters", str(other_id)]))
+        self.assertFalse(pending.exists())
+        self.assertEqual(self.read_all("other"), ALL)
 
     def test_a_missing_object_is_no_outage(self) -> None:
         log = self.create().log

@@ -11,7 +11,7 @@ a topic is archived no more    as for a deleted topic; the log starts where its 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 from uuid import UUID
 
@@ -38,6 +38,7 @@ from pylogbroker.storage.remote import deletion
 from pylogbroker.storage.remote.checked_store import CheckedStore, StoreFailure
 from pylogbroker.storage.remote.chunk_cache import ChunkCache
 from pylogbroker.storage.remote.copying import CopyAborted
+from pylogbroker.storage.remote.pending_deletions import PendingDeletions
 from pylogbroker.storage.remote.store_marker import StoreMarker
 
 _INTERVAL_SECONDS_MAX: Final = 7 * 24 * 3600.0
@@ -91,9 +92,12 @@ class ArchiveService:
     _partitions: Partitions
     access: ArchiveAccess
     health: StoreHealth
+    _pending_deletions: PendingDeletions
     archived: dict[Partition, ArchivedPartition] = attrs.field(factory=dict, init=False)
     _deleted: dict[tuple[UUID, int], int] = attrs.field(factory=dict, init=False)  # since when
     _detached: dict[tuple[UUID, int], Partition] = attrs.field(factory=dict, init=False)  # archived no more
+    _has_read_file: bool = attrs.field(default=False, init=False)
+    _file_lock: DeferredLock = attrs.field(factory=DeferredLock, init=False)
     _has_listed_deletions: bool = attrs.field(default=False, init=False)
     _is_deleting: bool = attrs.field(default=False, init=False)
     _busy: set[tuple[UUID, int]] = attrs.field(factory=set, init=False)  # a worker may write or delete their objects
@@ -156,7 +160,7 @@ class ArchiveService:
             DeferredSemaphore(_LISTINGS_MAX),
             lambda: config.remote_fetch_max_wait_ms,
         )
-        service = cls(config, runtime, metadata, partitions, access, health)
+        service = cls(config, runtime, metadata, partitions, access, health, PendingDeletions(log_directories))
         partitions.archives = service
         return service
 
@@ -184,7 +188,7 @@ class ArchiveService:
         access = self.access
         present = {
             "a round": self._round.locked,
-            "deletions": self._is_deleting,
+            "deletions": self._is_deleting or self._file_lock.locked,
             f"{access.calls.count} calls of the store": access.calls.count,
             f"{access.reads.count} reads": access.reads.count,
             f"{access.read_limits.count} reads that wait for their quota": access.read_limits.count,
@@ -216,10 +220,25 @@ class ArchiveService:
             archived.stop()
             partition.archive = None
 
-    def note_deletion(self, topic_id: UUID, index: int) -> None:
-        """Note that a log was deleted. If its topic was, its objects are deleted soon."""
-        self._deleted[topic_id, index] = self._runtime.now_ms()
-        self._runtime.clock.callLater(0, self.begin_round)
+    async def note_deletions(self, partitions: Iterable[tuple[UUID, int]]) -> None:
+        """Note that logs will be deleted, also for later starts. If their topic is, their objects are deleted soon."""
+        deleted = dict.fromkeys(partitions, self._runtime.now_ms())
+        if deleted:
+            await self._change_deleted(deleted)
+            self._runtime.clock.callLater(0, self.begin_round)
+
+    async def _change_deleted(self, added: Mapping[tuple[UUID, int], int]) -> None:
+        """Add deleted partitions, and write the file of them."""
+        await self._file_lock.acquire()
+        try:
+            self._deleted.update(added)
+            if not self._has_read_file:
+                earlier = await self._runtime.in_thread(lambda: tuple(self._pending_deletions.read()))
+                self._deleted = dict.fromkeys(earlier, self._runtime.now_ms()) | self._deleted
+                self._has_read_file = True
+            await self._runtime.in_thread(self._pending_deletions.write, tuple(self._deleted))
+        finally:
+            self._file_lock.release()
 
     async def recover(self, partition: Partition) -> None:
         """Let a log that was lost begin where its archive ends. Raise KafkaError."""
@@ -310,8 +329,24 @@ class ArchiveService:
             interrupted: Iterable[tuple[UUID, int]] = await self.access.calls.write(
                 lambda: list(deletion.interrupted_partitions(self.access.store))
             )
-            self._deleted.update(dict.fromkeys(interrupted, self._runtime.now_ms()))
+            await self._change_deleted(dict.fromkeys(interrupted, self._runtime.now_ms()))
             self._has_listed_deletions = True
+        count = len(self._deleted)
+        try:
+            await self._delete_topics()
+        finally:
+            if len(self._deleted) < count and not self._is_stopped:
+                await self._change_deleted({})
+        for key in tuple(self._detached):
+            if key in self._busy:
+                continue
+            await self._delete_objects(*key)
+            partition = self._detached.pop(key)
+            if self._partitions.hosted.get((partition.topic, partition.index)) is partition:
+                self.attach(partition)
+
+    async def _delete_topics(self) -> None:
+        """Delete the objects of topics that the metadata do not have."""
         for key, since_ms in tuple(self._deleted.items()):
             if key in self._busy:  # what a copy writes must not be left
                 continue
@@ -320,13 +355,6 @@ class ArchiveService:
                 del self._deleted[key]
             elif self._runtime.now_ms() - since_ms > _PENDING_MS_MAX:  # the replica moved to another broker
                 del self._deleted[key]
-        for key in tuple(self._detached):
-            if key in self._busy:
-                continue
-            await self._delete_objects(*key)
-            partition = self._detached.pop(key)
-            if self._partitions.hosted.get((partition.topic, partition.index)) is partition:
-                self.attach(partition)
 
     async def _delete_objects(self, topic_id: UUID, index: int) -> None:
         def pause() -> None:

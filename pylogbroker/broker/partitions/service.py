@@ -6,7 +6,7 @@ A failed directory takes its logs and their partitions offline.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Protocol
 from uuid import UUID
@@ -58,7 +58,7 @@ class Archives(Protocol):
     async def recover(self, partition: Partition, /) -> None:
         """Let a log that was lost begin where its archive ends. Raise KafkaError."""
 
-    def note_deletion(self, topic_id: UUID, index: int, /) -> None:
+    async def note_deletions(self, partitions: Iterable[tuple[UUID, int]], /) -> None:
         """Note that a log was deleted, perhaps with its topic."""
 
 
@@ -264,8 +264,10 @@ class Partitions:
         """Take away logs of a topic, also those not hosted, synced; then remove their files. Return those that stay."""
         deleted: list[DeletedDirectory] = []
         kept: dict[str, list[TopicPartition]] = {}
+        indexes = tuple(indexes)
+        if self.archives is not None:
+            await self.archives.note_deletions(self._archived(topic, indexes))
         async for index in self._runtime.slices.over(indexes):
-            self._note_deletion((topic, index))
             self.release((topic, index))
             try:
                 directory = self._logs.delete(topic, index)
@@ -280,10 +282,14 @@ class Partitions:
             self._runtime.in_thread(_remove, deleted)
         return [index for keys in kept.values() for _, index in keys]
 
-    def _note_deletion(self, key: TopicPartition) -> None:
-        partition = self.hosted.get(key)
-        if self.archives is not None and partition is not None and partition.archive is not None:
-            self.archives.note_deletion(partition.archive.topic_id, partition.index)
+    def _archived(self, topic: str, indexes: Iterable[int]) -> Iterator[tuple[UUID, int]]:
+        """Yield the ids of partitions that may have an archive: without a topic's settings, nobody knows."""
+        for index in indexes:
+            partition, log_ = self.hosted.get((topic, index)), self._logs.logs.get((topic, index))
+            if partition is not None:
+                log_ = None if partition.archive is None else partition.log
+            if log_ is not None and log_.topic_id is not None:
+                yield log_.topic_id, index
 
     def is_led(self, partition: Partition) -> bool:
         return self.led.get((partition.topic, partition.index)) is partition

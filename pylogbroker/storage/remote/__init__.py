@@ -5,7 +5,7 @@ Modules know only later ones:
     reading, copying, deletion, contents
     summaries
     lineage
-    segment_indexes, chunk_cache, store_marker
+    segment_indexes, chunk_cache, store_marker, pending_deletions
     manifest, object_names
 
 A segment is three objects. The manifest is written last and deleted first: it is the commit of a copy. Readers believe
