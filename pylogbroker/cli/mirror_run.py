@@ -215,6 +215,7 @@ def _row(
         "partition_count": len(status.lags.partitions),
         "partitions": partitions,
         "stopped": dict(status.stopped),
+        "lost": dict(status.lost),
         "trouble": status.trouble,
     }
 
@@ -230,9 +231,10 @@ def _line(status: MirrorStatus, records_rate: float, bytes_rate: float) -> str:
         state = f"lag {status.lag}"
     topics = _counted(len(status.lags.topics), "topic")
     stopped = f", {_counted(len(status.stopped), 'topic')} stopped" if status.stopped else ""
+    lost = f", {_counted(sum(status.lost.values()), 'offset')} lost" if status.lost else ""
     return (
-        f"{status.source}->{status.target}: {state}; {_counted(status.counts.records, 'record')} of {topics}{stopped},"
-        f" {records_rate:.0f} records/s, {bytes_rate / 1e6:.1f} MB/s"
+        f"{status.source}->{status.target}: {state}; {_counted(status.counts.records, 'record')} of {topics}{stopped}"
+        f"{lost}, {records_rate:.0f} records/s, {bytes_rate / 1e6:.1f} MB/s"
     )
 
 

@@ -26,6 +26,7 @@ from pylogbroker.interfaces import TopicPartition
 from pylogbroker.mirror.batches import ConvertedRecords, MirroredBatch, new_batch
 from pylogbroker.mirror.chunks import ReadyChunks, SourceChunk
 from pylogbroker.mirror.lag_table import LagTable
+from pylogbroker.mirror.lost_offsets import LostOffsets
 from pylogbroker.mirror.wake_up import WakeUp
 from pylogbroker.records import NO_TIMESTAMP
 from pylogbroker.rpc.errors import Closed, NotConnected
@@ -131,8 +132,10 @@ class Legacy07Reader:
         reactor: Any,
         on_ready: Callable[[], object],
         on_failed: Callable[[TopicPartition, Exception], object],
+        lost: LostOffsets,
     ) -> None:
         self._consumer = source.consumer
+        self._lost = lost
         self._on_ready = on_ready
         self._on_failed = on_failed
         self._buffers: dict[TopicPartition, FetchBuffer] = {}
@@ -211,6 +214,8 @@ class Legacy07Reader:
         error = messages.error
         if isinstance(error, OutOfRange):
             log.warn("records were lost: {error}; the mirror goes on within the log", error=error)
+            if buffer.position < error.first:
+                self._lost.add(buffer.key, buffer.position, error.first)
             buffer.restart(min(max(buffer.position, error.first), error.end))
             return True
         if error is not None:

@@ -9,6 +9,7 @@
 | `pylogbroker_mirror_commits_total`         | source, target          | transactions                                 |
 | `pylogbroker_mirror_lag_records`           | source, target, topic   | records that are not mirrored yet            |
 | `pylogbroker_mirror_topic_stopped`         | source, target, topic   | 1 for a topic that is not mirrored           |
+| `pylogbroker_mirror_lost_offsets_total`    | source, target, topic   | offsets that were deleted before             |
 | `pylogbroker_mirror_groups`                | source, target          | groups whose offsets follow                  |
 | `pylogbroker_mirror_group_offsets_total`   | source, target, to      | offsets committed in either cluster          |
 """
@@ -39,6 +40,7 @@ _FAMILIES: Final = {
     "commits_total": ("counter", "Transactions in the target."),
     "lag_records": ("gauge", "Records of a topic that are not mirrored yet."),
     "topic_stopped": ("gauge", "1 for a topic that is not mirrored because of an error."),
+    "lost_offsets_total": ("counter", "Offsets of a topic that the source deleted before they were mirrored."),
     "groups": ("gauge", "Groups whose offsets follow."),
     "group_offsets_total": ("counter", "Offsets of groups that were committed in the source or in the target."),
 }
@@ -71,6 +73,8 @@ def exposition(mirrors: Iterable[MeasuredMirror]) -> bytes:
             add("lag_records", topic_lag.records, **labels, topic=name)
         for topic in status.stopped:
             add("topic_stopped", 1, **labels, topic=topic)
+        for topic, offsets in status.lost.items():
+            add("lost_offsets_total", offsets, **labels, topic=topic)
         add("groups", groups.groups, **labels)
         add("group_offsets_total", groups.to_target, **labels, to="target")
         add("group_offsets_total", groups.to_source, **labels, to="source")

@@ -40,6 +40,7 @@ from pylogbroker.mirror.followed_cluster import FollowedCluster
 from pylogbroker.mirror.group_sync import GroupSyncCounts
 from pylogbroker.mirror.lag_table import LagTable
 from pylogbroker.mirror.legacy07_source import Legacy07Source, is_legacy07
+from pylogbroker.mirror.lost_offsets import LostOffsets
 from pylogbroker.mirror.parts import MirrorParts
 from pylogbroker.mirror.preparation import TargetPreparation
 from pylogbroker.mirror.rate_limit import RateLimit
@@ -79,6 +80,8 @@ class MirrorStatus:
     """Topics that are not mirrored, and why."""
     trouble: str
     """Why the last session ended; "" once the next one has caught up."""
+    lost: Mapping[str, int]
+    """Topics with offsets that the source deleted before they were mirrored, and how many."""
 
     @property
     def lag(self) -> int:
@@ -116,6 +119,7 @@ class Mirror:
         self._pauses = Pauses(reactor)
         self._wake_up = WakeUp(reactor)
         self._counts = CopyCounts()
+        self._lost = LostOffsets()
         self._stopped = StoppedTopics(settings.retry_stopped)
         self._session: MirrorSession | NoSession = NoSession()
         self._sessions_ended: list[Deferred[None]] = []
@@ -173,6 +177,7 @@ class Mirror:
             attrs.evolve(self._counts),
             self._stopped.reasons(),
             self._trouble,
+            self._lost.by_topic(),
         )
 
     @property
@@ -233,6 +238,7 @@ class Mirror:
             self._pauses,
             RateLimit(settings.bytes_per_second_max),
             self._counts,
+            self._lost,
             self._stopped,
             (*self._listeners, *self._follow_up.listeners),
             self._in_thread,

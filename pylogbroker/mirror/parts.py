@@ -11,6 +11,7 @@ from pylogbroker.client.cluster import Cluster
 from pylogbroker.client.producer.options import ProducerOptions
 from pylogbroker.mirror.copier import CopyCounts, CopyListener, InThread
 from pylogbroker.mirror.legacy07_source import Legacy07Source
+from pylogbroker.mirror.lost_offsets import LostOffsets
 from pylogbroker.mirror.positions import positions_topic
 from pylogbroker.mirror.preparation import TargetPreparation
 from pylogbroker.mirror.rate_limit import RateLimit
@@ -42,6 +43,7 @@ class MirrorParts:
     pauses: Pauses
     limit: RateLimit
     counts: CopyCounts
+    lost: LostOffsets
     stopped: StoppedTopics
     listeners: Sequence[CopyListener]
     in_thread: InThread

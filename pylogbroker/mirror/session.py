@@ -89,7 +89,7 @@ def _new_reader(
     parts: MirrorParts, on_ready: Callable[[], object], on_failed: Callable[[TopicPartition, Exception], object]
 ) -> SourceReader | Legacy07Reader:
     if isinstance(parts.source, Legacy07Source):
-        return Legacy07Reader(parts.source, parts.reactor, on_ready, on_failed)
+        return Legacy07Reader(parts.source, parts.reactor, on_ready, on_failed, parts.lost)
     return SourceReader(
         parts.source,
         parts.reactor,
@@ -98,6 +98,7 @@ def _new_reader(
         parts.settings.buffer_bytes,
         on_ready,
         on_failed,
+        parts.lost,
     )
 
 

@@ -20,6 +20,7 @@ from pylogbroker.errors import KafkaError, PylogbrokerError
 from pylogbroker.interfaces import TopicPartition
 from pylogbroker.mirror.chunks import RawChunk, ReadyChunks, SourceChunk
 from pylogbroker.mirror.lag_table import LagTable
+from pylogbroker.mirror.lost_offsets import LostOffsets
 from pylogbroker.records import Buffer
 from pylogbroker.records.log_entry import last_entry
 from pylogbroker.rpc.errors import error_of
@@ -52,6 +53,7 @@ class SourceReader:
     _buffer_bytes: int
     _on_ready: Callable[[], object]
     _on_failed: Callable[[TopicPartition, Exception], object]
+    _lost: LostOffsets
     _fetcher: Fetcher = attrs.field(init=False)
     _ready: ReadyChunks = attrs.field(factory=ReadyChunks)
     lags: LagTable = attrs.field(factory=LagTable, init=False)
@@ -207,7 +209,9 @@ class SourceReader:
                 await self._pauses.pause(_PAUSE_SECONDS)
                 continue
             if not buffer.closed and buffer.round == begun:
-                log.warn(_lost(position, first, end), topic=buffer.topic, partition=buffer.partition)
+                if position < first:
+                    self._lost.add(buffer.key, position, first)
+                log.warn(_gap(position, first, end), topic=buffer.topic, partition=buffer.partition)
                 buffer.continue_at(min(max(position, first), end))
             return
 
@@ -218,7 +222,7 @@ class SourceReader:
         return offsets[partition]
 
 
-def _lost(position: int, first: int, end: int) -> str:
+def _gap(position: int, first: int, end: int) -> str:
     if position < first:
         return (
             "records were lost: {topic}-{partition} "

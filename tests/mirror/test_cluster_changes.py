@@ -111,6 +111,7 @@ def test_retention_overtakes_the_mirror(running: Running) -> None:
     assert running.copied() == ["first", "kept"]
     [lost] = [text for text in shown(lines) if "records were lost" in text]
     assert "orders-0 of the source begins at offset 6 now, and 5 offsets before it were deleted" in lost
+    assert running.mirror.status.lost == {"orders": 5}
     broker.run(admin.close())
 
 

@@ -37,7 +37,7 @@ def measured(source: str) -> Measured:
     lags = LagTable()
     for (topic, partition), (next_offset, end) in LAGS.items():
         lags.update(FetchBuffer(topic, partition, 100, delivered=next_offset, high_watermark=end))
-    status = MirrorStatus(source, "offline", True, False, lags, counts, {"bills": "no right"}, "")
+    status = MirrorStatus(source, "offline", True, False, lags, counts, {"bills": "no right"}, "", {"orders": 7})
     return Measured(status, GroupSyncCounts(runs=1, groups=4, to_target=5, to_source=6))
 
 
@@ -65,10 +65,11 @@ def test_each_mirror_has_its_figures() -> None:
     ]
     assert (value("lag_records", topic="orders"), value("lag_records", topic='b"\\\n')) == (8, 0)
     assert value("topic_stopped", topic="bills") == 1
+    assert value("lost_offsets_total", topic="orders") == 7
     assert (value("groups"), value("group_offsets_total", to="target")) == (4, 5)
     assert value("group_offsets_total", to="source") == 6
     assert value("records_total", source="west") == 100
-    assert len(parsed) == 2 * 11
+    assert len(parsed) == 2 * 12
 
 
 def test_process_without_mirrors_has_no_metrics() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from twisted.internet import reactor
+from twisted.logger import capturedLogs, formatEvent
 
 from pylogbroker.client import AdminClient, Producer, SimpleConsumer
 from pylogbroker.client.admin import ConfigOperation, ConfigResource, ConfigResourceType, SettingChange
@@ -166,8 +167,8 @@ async def test_recreated_topic_stops_unless_it_may_restart(clusters: TwoClusters
         assert len(values) == 10
 
 
-async def test_records_that_the_source_has_deleted_are_reported(
-    clusters: TwoClusters, topic: str, caplog: pytest.LogCaptureFixture
+async def test_records_that_the_source_deletes_while_the_mirror_is_down_are_reported(
+    clusters: TwoClusters, topic: str
 ) -> None:
     await produce(clusters.source, topic, 0, 10)
     await copy_all(clusters.mirror(topic))
@@ -175,8 +176,11 @@ async def test_records_that_the_source_has_deleted_are_reported(
     admin = AdminClient(clusters.source.bootstrap)
     await admin.records.delete({(topic, 0): 15})
     await admin.close()
-    await copy_all(clusters.mirror(topic))
+    with capturedLogs() as lines:
+        status = await copy_all(clusters.mirror(topic))
     assert [row[3] for row in read(clusters.target, topic)] == [b"v%d" % n for n in (*range(10), *range(15, 20))]
+    assert status.lost == {topic: 5}
+    assert any("records were lost" in formatEvent(line) for line in lines)
 
 
 async def test_without_transactions(clusters: TwoClusters, topic: str) -> None:
