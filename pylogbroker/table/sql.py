@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 import tempfile
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
@@ -23,6 +24,7 @@ import pyarrow as pa
 
 from pylogbroker.blocking.cluster import BlockingCluster
 from pylogbroker.client.metadata import TopicInfo
+from pylogbroker.errors import ConfigError
 from pylogbroker.features import on_first_use
 from pylogbroker.table.errors import TableError
 from pylogbroker.table.sql_hints import explained
@@ -199,12 +201,18 @@ def connect(
     """Return a DuckDB connection with the topics of a cluster as tables, by default those that are not internal.
 
     The options are those of `read_batches`; keys and values are text by default. A topic that is made later is not
-    there.
+    there. Topics whose names differ in case alone are left out with a warning; naming both raises ConfigError.
     """
     values = settings_of(bootstrap_servers, settings or {}, committed=True)
     with BlockingCluster(values) as cluster:
         cluster.reach()
         names = topic_names(cluster.topics()) if topics is None else list(topics)
+    if ambiguous := sorted(_ambiguous(names)):
+        text = f"topics: {', '.join(ambiguous)} differ in case alone, so they are one name in SQL"
+        if topics is not None:
+            raise ConfigError(text)
+        warnings.warn(f"{text}: none of them is a table; topics=[{ambiguous[0]!r}] makes one of it", stacklevel=2)
+        names = [name for name in names if name not in ambiguous]
     given = {"key": "text", "value": "text", **options}
     if given.get("archive") is not None:
         given["archive"] = archives.open_archive(given["archive"])  # once for all topics
@@ -212,3 +220,11 @@ def connect(
     for name in names:
         connection.register(name, dataset(name, bootstrap_servers=bootstrap_servers, settings=settings, **given))
     return connection
+
+
+def _ambiguous(names: Iterable[str]) -> set[str]:
+    """Return the names that differ from another one in case alone: one table would take the place of the other."""
+    spellings: dict[str, set[str]] = {}
+    for name in names:
+        spellings.setdefault(name.lower(), set()).add(name)
+    return {name for same in spellings.values() if len(same) > 1 for name in same}

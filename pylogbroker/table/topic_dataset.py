@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import attrs
+import numpy as np
 import pyarrow as pa
 import pyarrow.dataset as ds
 
@@ -164,7 +165,7 @@ class TopicScanner:
 
 def _matching(rows: pa.RecordBatch, condition: Any) -> pa.Array:
     """Return the positions of the rows that a filter takes."""
-    numbered = rows.append_column(_POSITION, pa.array(range(rows.num_rows), pa.int64()))
+    numbered = rows.append_column(_POSITION, pa.array(np.arange(rows.num_rows)))
     return numbered.filter(condition).column(_POSITION)
 
 

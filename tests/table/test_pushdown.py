@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import pytest
 from hypothesis import given, settings
@@ -38,16 +39,42 @@ def moment(number: int) -> Any:
 def comparisons(draw: st.DrawFn) -> Any:
     name = draw(st.sampled_from(sorted(FIELDS)))
     number = draw(FIELDS[name])
-    kind = draw(st.sampled_from([*OPERATORS, "isin", "null"]))
+    kind = draw(st.sampled_from([*OPERATORS, "isin", "null", "between"]))
     field = ds.field(name)
     if kind == "null":
-        return draw(st.sampled_from([field.is_null(), field.is_valid()]))
-    if kind == "isin" and name != "timestamp":
-        return field.isin([number, draw(FIELDS[name])])
-    operator = kind if kind in OPERATORS else "__eq__"
-    return getattr(field, operator)(
-        moment(number) if name == "timestamp" else pa.scalar(number, SCHEMA.field(name).type)
+        return draw(st.sampled_from([field.is_null(), field.is_valid(), field.is_null(nan_is_null=True)]))
+    values = draw(st.lists(FIELDS[name].map(moment) if name == "timestamp" else FIELDS[name], min_size=1, max_size=3))
+    if kind == "isin":
+        listed = pa.array(
+            [value.as_py() if name == "timestamp" else value for value in values], SCHEMA.field(name).type
+        )
+        return field.isin(listed)
+    if kind == "between":
+        return (field >= values[0]) & (field <= values[-1])
+    literal = draw(literals(name, number))
+    return getattr(draw(variants(name)), kind)(literal)
+
+
+def literals(name: str, number: int) -> st.SearchStrategy[Any]:
+    """Return a number as values of several types; null, too."""
+    kind = SCHEMA.field(name).type
+    if name == "timestamp":
+        others = [
+            pa.scalar(number, pa.timestamp("ms", tz="UTC")),
+            pa.scalar(number * 1_000_000, pa.timestamp("ns", tz="UTC")),
+        ]
+        return st.sampled_from([moment(number), *others, pa.scalar(None, kind)])
+    return st.sampled_from(
+        [pa.scalar(number, kind), pa.scalar(number, pa.int8()), pa.scalar(number + 0.5), pa.scalar(None, kind)]
     )
+
+
+def variants(name: str) -> st.SearchStrategy[Any]:
+    """Return a field alone, or within another expression of its type."""
+    field = ds.field(name)
+    if name == "timestamp":
+        return st.sampled_from([field, field.cast(pa.timestamp("ms", tz="UTC"), safe=False)])
+    return st.sampled_from([field, field + 0, field * 2, field.cast(pa.float64()), pc.if_else(field > 12, field, 0)])
 
 
 CONDITIONS = st.recursive(

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pytest
 
-from pylogbroker.errors import KafkaError
+from pylogbroker.errors import ConfigError, KafkaError
 from pylogbroker.table import UndecodableRecord, connect, dataset
 from pylogbroker.table.sql import SqlError, TopicDatabase, with_quoted_offsets
 from pylogbroker.table.topic_dataset import ScanObserver, TopicDataset
@@ -146,7 +146,7 @@ def test_names_with_dots_and_hyphens_are_quoted(database: Database, topics: Topi
         rows(opened, f"SELECT count(*) FROM {name}")
 
 
-def test_names_that_differ_in_case_alone(database: Database, topics: Topics) -> None:
+def test_names_that_differ_in_case_alone(database: Database, topics: Topics, place: dict[str, Any]) -> None:
     lower = topics.make(name=topics.fresh_name().replace("-", "_").lower())
     upper = topics.make(name=lower.upper())
     topics.fill(upper, [Rec(b"v")])
@@ -155,6 +155,13 @@ def test_names_that_differ_in_case_alone(database: Database, topics: Topics) -> 
     assert rows(opened, f"SELECT count(*) FROM {upper}") == [(1,)]
     with pytest.raises(SqlError, match="are one name in SQL"):
         rows(opened, f"SELECT * FROM {lower}, {upper}")
+    with pytest.raises(ConfigError, match=f"topics: {upper}, {lower} differ in case alone, so they are one name"):
+        connect(place["bootstrap_servers"], topics=[lower, upper])
+    with pytest.warns(UserWarning, match=f"{upper}, {lower} differ in case alone.*: none of them is a table"):
+        connection = connect(place["bootstrap_servers"])
+    with pytest.raises(duckdb.CatalogException):
+        connection.sql(f"FROM {lower}")
+    connect(place["bootstrap_servers"], topics=[lower]).sql(f"FROM {lower}")
 
 
 @pytest.mark.parametrize(
@@ -237,6 +244,7 @@ def test_offset_is_quoted_where_it_is_a_column(sql: str, quoted: str) -> None:
     assert with_quoted_offsets(sql) == quoted
 
 
+@pytest.mark.filterwarnings("ignore:topics. .* differ in case alone")
 def test_a_connection_for_programs(orders: str, place: dict[str, Any]) -> None:
     connection = connect(place["bootstrap_servers"], topics=[orders], value="json")
     assert connection.sql(f"SELECT sum(value.amount) FROM {orders}").fetchall() == [(sum(range(600)),)]
