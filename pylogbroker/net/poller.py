@@ -19,7 +19,7 @@ from twisted.logger import Logger
 from twisted.python.log import callWithLogger
 
 from pylogbroker.net.joined_reads import JoinedReads
-from pylogbroker.rpc.transport import RECEIVED_BYTES_MAX, ChunkConnection
+from pylogbroker.rpc.transport import RECEIVED_BOUND, RECEIVED_BYTES_MAX, ChunkConnection
 
 log = Logger()
 EPOLLIN = 1
@@ -89,10 +89,10 @@ def _iterate(reactor: Any, poller: EagerPoller, timeout: float | None) -> None:
     except InterruptedError:
         return
     if len(events) > 1:
-        ChunkConnection.received_max = max(_SHARE_MIN, RECEIVED_BYTES_MAX // len(events))
+        RECEIVED_BOUND.bytes_max = max(_SHARE_MIN, RECEIVED_BYTES_MAX // len(events))
         joined_reads.is_open = True
     else:
-        ChunkConnection.received_max = RECEIVED_BYTES_MAX
+        RECEIVED_BOUND.bytes_max = RECEIVED_BYTES_MAX
     for fd, event in events:
         selectable = selectables.get(fd)
         if event == EPOLLIN and isinstance(selectable, ChunkConnection):

@@ -47,11 +47,25 @@ class ChunkReceiver(Protocol):
         """The socket has taken all chunks."""
 
 
+class ReceivedBound:
+    """Bytes received at once into a protocol's buffer; a reactor may divide them among connections.
+
+    An attribute of a class would not do: each change of one discards what the interpreter knows of all attributes of
+    the class and its subclasses.
+    """
+
+    __slots__ = ("bytes_max",)
+
+    def __init__(self) -> None:
+        self.bytes_max = RECEIVED_BYTES_MAX
+
+
+RECEIVED_BOUND: Final = ReceivedBound()
+"""Shared by all connections."""
+
+
 class ChunkConnection(tcp.Connection):
     """Mixin before `tcp.Server` or `tcp.Client`."""
-
-    received_max = RECEIVED_BYTES_MAX
-    """Bytes received at once into the protocol's buffer; a reactor may divide them among connections."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         self._receiver: ChunkReceiver | None = None
@@ -75,7 +89,7 @@ class ChunkConnection(tcp.Connection):
                 data = self.socket.recv(self.bufferSize)
                 count = len(data)
             else:
-                count = self.socket.recv_into(buffer, min(len(buffer), self.received_max))
+                count = self.socket.recv_into(buffer, min(len(buffer), RECEIVED_BOUND.bytes_max))
         except BlockingIOError:
             return None
         except OSError:

@@ -16,7 +16,7 @@ from pylogbroker.net import poller
 from pylogbroker.net.large_requests import LARGE_REQUEST_BYTES_MIN
 from pylogbroker.net.limits import MemoryLimit
 from pylogbroker.net.protocol import KafkaProtocol
-from pylogbroker.rpc.transport import ChunkConnection
+from pylogbroker.rpc.transport import RECEIVED_BOUND
 from pylogbroker.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from tests.net.fakes import FakeFactory, connect, frame
 from tests.net.test_transport import Pair
@@ -89,12 +89,12 @@ class LargeRequestTests(SynchronousTestCase):
 
 class SharedReadTests(SynchronousTestCase):
     def setUp(self) -> None:
-        self.addCleanup(setattr, ChunkConnection, "received_max", ChunkConnection.received_max)
+        self.addCleanup(setattr, RECEIVED_BOUND, "bytes_max", RECEIVED_BOUND.bytes_max)
 
     def test_a_connection_receives_a_bounded_piece(self) -> None:
         pair = Pair()
         self.addCleanup(pair.close)
-        ChunkConnection.received_max = 1000
+        RECEIVED_BOUND.bytes_max = 1000
         pair.peer.sendall(bytes(2500))
         for _ in range(3):
             select.select([pair.transport], [], [], 30)
@@ -115,7 +115,7 @@ class SharedReadTests(SynchronousTestCase):
 
         def piece(connections: int) -> int:
             poller._iterate(Reactor(), poller.EagerPoller(Poller(connections)), 0)
-            return ChunkConnection.received_max
+            return RECEIVED_BOUND.bytes_max
 
         alone = piece(1)
         self.assertEqual([piece(2) * 2, piece(8) * 8], [alone, alone])
