@@ -245,6 +245,7 @@ class Broker:
         self.share_states.close()
         self.group_service.close()
         self.fetches.expire_all()
+        self.runtime.timeouts.stop()
 
 
 def assemble(

@@ -41,7 +41,6 @@ from typing import Any, ClassVar, Final, Protocol
 
 import attrs
 from twisted.internet.defer import maybeDeferred
-from twisted.internet.interfaces import IDelayedCall
 
 from pylogbroker.broker.fetch.conversion import FIRST_WITH_V2_ALONE
 from pylogbroker.broker.fetch.operation import fetch
@@ -84,7 +83,6 @@ class _Waiting:
     place: AnswerPlace
     offset: int
     missing: int
-    deadline: IDelayedCall
 
 
 @attrs.define(eq=False, repr=False)
@@ -228,8 +226,8 @@ class RepeatedFetch:
         return self._waiting is None and request.max_wait_ms > 0 and request.min_bytes > 0 and not self.is_over
 
     def _wait(self, offset: int, place: AnswerPlace) -> None:
-        deadline = self._services.runtime.clock.callLater(self._request.max_wait_ms / 1000, self._time_out)
-        self._waiting = _Waiting(place, offset, self._request.min_bytes, deadline)
+        self._services.runtime.timeouts.add(self._wait_seconds, self)
+        self._waiting = _Waiting(place, offset, self._request.min_bytes)
         place.work = self
         self._services.fetches.delayed[self] = None
         self._partition.purgatory.add(self, Mark.HIGH_WATERMARK, offset + 1)
@@ -250,7 +248,11 @@ class RepeatedFetch:
     def cancel(self) -> None:
         self._end_wait()
 
-    def _time_out(self) -> None:
+    @property
+    def _wait_seconds(self) -> float:
+        return self._request.max_wait_ms / 1000
+
+    def time_out(self) -> None:
         self._services.fetches.expired["consumer"] += 1
         self.expire()
 
@@ -261,14 +263,13 @@ class RepeatedFetch:
     def _go_on(self) -> None:
         if self._waiting is None or self._waiting.missing > 0:  # it is another wait
             return
-        seconds_left = self._waiting.deadline.getTime() - self._services.runtime.clock.seconds()
-        waiting = self._end_wait()
-        if waiting is None:
-            return
+        waiting, self._waiting = self._waiting, None
+        ends_at = self._leave_wait()
         meters = self._services.quotas.meters
         is_usual = not self.is_over and self._may_read() and (meters is None or not meters.limit(self.context))
         records = self._read(waiting.offset) if is_usual else None
         if records is None:
+            seconds_left = ends_at - self._services.runtime.clock.seconds()
             self._leave_to_usual_path(waiting, max(1, ceil(seconds_left * 1000)))
         else:
             waiting.place.encoded(self._answer(waiting.place.correlation_id, records))
@@ -276,11 +277,14 @@ class RepeatedFetch:
     def _end_wait(self) -> _Waiting | None:
         waiting, self._waiting = self._waiting, None
         if waiting is not None:
-            self._partition.purgatory.remove(self, Mark.HIGH_WATERMARK)
-            self._services.fetches.delayed.pop(self, None)
-            if waiting.deadline.active():
-                waiting.deadline.cancel()
+            self._leave_wait()
         return waiting
+
+    def _leave_wait(self) -> float:
+        """Return the time at which the wait would have ended."""
+        self._partition.purgatory.remove(self, Mark.HIGH_WATERMARK)
+        self._services.fetches.delayed.pop(self, None)
+        return self._services.runtime.timeouts.remove(self._wait_seconds, self)
 
     def _leave_to_usual_path(self, waiting: _Waiting, wait_ms: int) -> None:
         request = copy(self._request)

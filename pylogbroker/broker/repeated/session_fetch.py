@@ -33,7 +33,6 @@ from typing import Any, ClassVar, Final, Protocol
 from uuid import UUID
 
 import attrs
-from twisted.internet.interfaces import IDelayedCall
 
 from pylogbroker.broker.fetch.follower_session import FollowerSession
 from pylogbroker.broker.fetch.operation import (
@@ -284,12 +283,14 @@ class _Wait:
     _services: _Services
     _follower: FollowerSession | None
     _watched: list[Partition] = attrs.field(factory=list, init=False)
-    _deadline: IDelayedCall = attrs.field(init=False)
+    _seconds: float = attrs.field(init=False)
+    _ends_at: float = attrs.field(default=0.0, init=False)
     _is_over: bool = attrs.field(default=False, init=False)
 
     def begin(self) -> None:
         services, follower, mark = self._services, self._follower, self._reader.mark
-        self._deadline = services.runtime.clock.callLater(self._reader.request.max_wait_ms / 1000, self._time_out)
+        self._seconds = self._reader.request.max_wait_ms / 1000
+        services.runtime.timeouts.add(self._seconds, self)
         self._place.work = self
         services.fetches.delayed[self] = None
         if follower is not None:
@@ -319,7 +320,7 @@ class _Wait:
     def cancel(self) -> None:
         self._end()
 
-    def _time_out(self) -> None:
+    def time_out(self) -> None:
         self._services.fetches.expired[self._reader.fetcher] += 1
         self.expire()
 
@@ -334,10 +335,10 @@ class _Wait:
         if self._is_over:
             return
         reader, place = self._reader, self._place
-        seconds_left = self._deadline.getTime() - self._services.runtime.clock.seconds()
         self._end()
         to_read = self._to_read if self._follower is None else self._follower.to_read()
         if len(to_read) > PARTITIONS_INLINE_MAX:
+            seconds_left = self._ends_at - self._services.runtime.clock.seconds()
             reader.request.max_wait_ms = max(0, ceil(seconds_left * 1000))
             place.await_answer(self._form.operation(self._to_read, FetchState.WAITING).go_on(event))
             return
@@ -357,8 +358,7 @@ class _Wait:
         self._services.fetches.delayed.pop(self, None)
         if self._follower is not None and self._follower.waiting is self:
             self._follower.waiting = None
-        if self._deadline.active():
-            self._deadline.cancel()
+        self._ends_at = self._services.runtime.timeouts.remove(self._seconds, self)
 
 
 def _partition(fields: tuple[int, ...]) -> FetchPartition:

@@ -18,7 +18,6 @@ from typing import Any, Final, Protocol
 from uuid import UUID
 
 import attrs
-from twisted.internet.interfaces import IDelayedCall
 
 from pylogbroker.broker.partitions.delayed_write import timed_out
 from pylogbroker.broker.partitions.partition import Partition
@@ -45,8 +44,8 @@ class _Services(HasMetadata, HasPartitions, HasNode, HasRuntime, Protocol):
 class _Run:
     """Requests in a row; the outcome of the first `decided` of them is known."""
 
+    _waiting: WaitingRuns
     place: AnswerPlace
-    deadline: IDelayedCall
     correlation_ids: Sequence[int]
     batches: Sequence[AppendedEntry]
     answers: list[bytes]
@@ -56,6 +55,9 @@ class _Run:
     @property
     def is_decided(self) -> bool:
         return self.decided == len(self.batches)
+
+    def time_out(self) -> None:
+        self._waiting.time_out_first()  # all runs have the same time
 
     def send(self) -> None:
         answers = self.answers
@@ -82,8 +84,9 @@ class WaitingRuns:
         answers: list[bytes],
     ) -> None:
         """Answer a run in its place when the high watermark has passed it; its batches were appended."""
-        deadline = self._services.runtime.clock.callLater(self._timeout_seconds, self._time_out)
-        self._runs.append(_Run(place, deadline, correlation_ids, batches, answers))
+        run = _Run(self, place, correlation_ids, batches, answers)
+        self._services.runtime.timeouts.add(self._timeout_seconds, run)
+        self._runs.append(run)
         self.requests += len(answers)
         if len(self._runs) == 1:
             self._partition.purgatory.add(self, Mark.HIGH_WATERMARK, batches[0].last_offset + 1)
@@ -105,8 +108,9 @@ class WaitingRuns:
     def fail(self, error: KafkaError) -> None:
         self._fail_first(len(self._runs), error)
 
-    def _time_out(self) -> None:
-        self._fail_first(1, timed_out())  # all runs have the same time
+    def time_out_first(self) -> None:
+        """Fail the oldest run: its time is over."""
+        self._fail_first(1, timed_out())
 
     def _fail_first(self, count: int, error: KafkaError) -> None:
         for run in self._runs[:count]:
@@ -115,13 +119,13 @@ class WaitingRuns:
 
     def _send_first(self, count: int) -> None:
         """Answer the first runs, which are decided."""
+        timeouts = self._services.runtime.timeouts
         decided, self._runs = self._runs[:count], self._runs[count:]
         self.requests -= sum([len(run.answers) for run in decided])
         if not self._runs:
             self._partition.purgatory.remove(self, Mark.HIGH_WATERMARK)
         for run in decided:
-            if run.deadline.active():
-                run.deadline.cancel()
+            timeouts.remove(self._timeout_seconds, run)
             run.send()
 
     def _decide(self, run: _Run, end: int, error: KafkaError | None) -> None:

@@ -12,6 +12,7 @@ from twisted.internet.task import LoopingCall
 
 from pylogbroker.broker.requests.deferred_actions import DeferredActions
 from pylogbroker.broker.runtime.slices import Slices
+from pylogbroker.broker.runtime.timeouts import Timeouts
 
 LOG_INTERVAL_MS = 60_000
 
@@ -61,6 +62,7 @@ class Runtime:
     slices: Slices
     deferred_actions: DeferredActions
     log_rate_limit: LogRateLimit
+    timeouts: Timeouts
 
     @classmethod
     def on(
@@ -73,7 +75,7 @@ class Runtime:
     ) -> Runtime:
         threads = in_thread, in_reading_thread, in_login_thread or in_thread
         own = clock if reactor is None else reactor
-        return cls(clock, own, *threads, Slices(clock), DeferredActions(clock), LogRateLimit())
+        return cls(clock, own, *threads, Slices(clock), DeferredActions(clock), LogRateLimit(), Timeouts(clock))
 
     def now_ms(self) -> int:
         return int(self.clock.seconds() * 1000)

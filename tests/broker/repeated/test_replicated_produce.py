@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from pylogbroker.broker.repeated import produce as repeated
 from pylogbroker.broker.replication.leadership import Leadership
+from pylogbroker.broker.runtime.timeouts import LOOK_SECONDS
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.replication import FollowerFetch
 from pylogbroker.wire import decode_response_header, response_codec
@@ -271,6 +272,7 @@ def test_waits_leave_nothing_behind(pair: Pair) -> None:
     after(pair, follow)
     usual_requests(pair, *singles(3))
     after(pair, resign)
+    pair.each(lambda node: node.clock.advance(LOOK_SECONDS))
     for side, before in zip(pair.sides, idle, strict=True):
         assert len(side.node.clock.getDelayedCalls()) == before
         assert len(side.node.broker.partitions.hosted["t", 0].purgatory) == 0
