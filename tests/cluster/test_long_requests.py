@@ -69,7 +69,7 @@ def process_of(member: ClusterBroker) -> BrokerProcess:
 def wait_until_led(member: BrokerProcess) -> None:
     """Create the topic, and wait until the member leads all partitions."""
     peer = Peer(member)
-    peer.socket.settimeout(WAIT_SECONDS_MAX)
+    peer.socket.settimeout(LAST_SECONDS_MAX)
 
     def ask(request: Request) -> Any:
         codec = response_codec(request.api_key, newest(request.api_key))
@@ -80,7 +80,7 @@ def wait_until_led(member: BrokerProcess) -> None:
         return [each.leader_id for each in topic.partitions] == [1] * PARTITIONS
 
     ask(CreateTopicsRequest([CreatableTopic(TOPIC, PARTITIONS, 1)]))
-    wait_until(is_led, WAIT_SECONDS_MAX)
+    wait_until(is_led, LAST_SECONDS_MAX)
 
 
 @pytest.fixture

@@ -205,14 +205,18 @@ class own(_Polling):  # noqa: N801  (named as the client)
             raise
 
     def _poll(self) -> Iterator[tuple[Any, Partition, int, int, bytes | None]]:
-        for message in self._consumer.poll(_RECORDS_MAX, 0.2):
+        try:
+            messages = self._consumer.poll(_RECORDS_MAX, 0.2)
+        except TimedOut:
+            return
+        for message in messages:
             partition = message.topic, message.partition
             yield message, partition, message.offset, message.delivery_count, message.value
 
     def _acknowledge(self, message: Any, kind: str) -> bool:
         try:
             self._consumer.acknowledge(message, AcknowledgeType[kind])
-        except NotAcquired:
+        except (NotAcquired, TimedOut):
             return False
         return True
 
@@ -382,6 +386,8 @@ class _Running:
         )
         until = time.monotonic() + self._chance.uniform(*_LIFE_SECONDS)
         is_alive = True
-        while is_alive and time.monotonic() < until and not self.ending.is_set():
-            is_alive = worker.work()
-        worker.close(is_killed=not is_alive or self._chance.random() < _KILLED_SHARE)
+        try:
+            while is_alive and time.monotonic() < until and not self.ending.is_set():
+                is_alive = worker.work()
+        finally:  # a member that nobody polls would keep its partitions
+            worker.close(is_killed=not is_alive or self._chance.random() < _KILLED_SHARE)
