@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 
 import attrs
+import pytest
 from twisted.internet.task import Clock
 
 from pylogbroker.broker.runtime.timeouts import LOOK_SECONDS, Timeouts
@@ -69,6 +70,22 @@ def test_a_wait_that_ends_others_or_begins_again() -> None:
     timeouts.add(1.0, other)
     clock.pump([0.5] * 10)
     assert (ending.ended, other.ended) == ([1.0, 2.0, 3.0], [])
+
+
+def test_a_wait_that_fails_to_end_delays_no_other() -> None:
+    clock = Clock()
+    timeouts, waits = Timeouts(clock), [Wait(clock), Wait(clock)]
+
+    class Failing(Wait):
+        def time_out(self) -> None:
+            raise ValueError("a defect")
+
+    for wait in (waits[0], Failing(clock), waits[1]):
+        timeouts.add(1.0, wait)
+    with pytest.raises(ValueError, match="a defect"):
+        clock.advance(1.0)
+    clock.advance(0.0)
+    assert [wait.ended for wait in waits] == [[1.0], [1.0]]
 
 
 def test_nothing_ends_after_a_stop() -> None:

@@ -63,10 +63,15 @@ class Timeouts:
             if end > now:
                 break
             due.append(wait)
-        for wait in due:
-            if queue.pop(wait, None) is not None:  # else the end of another one has removed it
-                wait.time_out()
-        if self._queues.get(seconds) is not queue:
+        try:
+            for wait in due:
+                if queue.pop(wait, None) is not None:  # else the end of another one has removed it
+                    wait.time_out()
+        finally:  # the others end also if one fails
+            self._look_again(queue, now, seconds)
+
+    def _look_again(self, queue: dict[TimedWait, float], now: float, seconds: float) -> None:
+        if self._queues.get(seconds) is not queue:  # stopped meanwhile
             return
         if queue:
             self._look_in(next(iter(queue.values())) - now, seconds)
