@@ -20,7 +20,7 @@ from twisted.internet.defer import DeferredLock, DeferredSemaphore, gatherResult
 from twisted.internet.interfaces import IDelayedCall
 from twisted.logger import Logger
 
-from pylogbroker.background import run_in_background
+from pylogbroker.background import run_in_background, with_cleanup
 from pylogbroker.broker.archive.access import ArchiveAccess
 from pylogbroker.broker.archive.limits import ByteRate, CopyLimits, ReadLimits
 from pylogbroker.broker.archive.partition import ArchivedPartition
@@ -332,11 +332,7 @@ class ArchiveService:
             await self._change_deleted(dict.fromkeys(interrupted, self._runtime.now_ms()))
             self._has_listed_deletions = True
         count = len(self._deleted)
-        try:
-            await self._delete_topics()
-        finally:
-            if len(self._deleted) < count and not self._is_stopped:
-                await self._change_deleted({})
+        await with_cleanup(self._delete_topics(), lambda: self._note_deletions(count))
         for key in tuple(self._detached):
             if key in self._busy:
                 continue
@@ -344,6 +340,11 @@ class ArchiveService:
             partition = self._detached.pop(key)
             if self._partitions.hosted.get((partition.topic, partition.index)) is partition:
                 self.attach(partition)
+
+    async def _note_deletions(self, count: int) -> None:
+        """Write the file of deleted partitions if they are fewer than before."""
+        if len(self._deleted) < count and not self._is_stopped:
+            await self._change_deleted({})
 
     async def _delete_topics(self) -> None:
         """Delete the objects of topics that the metadata do not have."""
