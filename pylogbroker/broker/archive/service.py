@@ -331,8 +331,13 @@ class ArchiveService:
             )
             await self._change_deleted(dict.fromkeys(interrupted, self._runtime.now_ms()))
             self._has_listed_deletions = True
-        count = len(self._deleted)
-        await with_cleanup(self._delete_topics(), lambda: self._note_deletions(count))
+        before = frozenset(self._deleted)
+
+        async def write_rest() -> None:
+            if before - self._deleted.keys() and not self._is_stopped:
+                await self._change_deleted({})
+
+        await with_cleanup(self._delete_topics(), write_rest)
         for key in tuple(self._detached):
             if key in self._busy:
                 continue
@@ -340,11 +345,6 @@ class ArchiveService:
             partition = self._detached.pop(key)
             if self._partitions.hosted.get((partition.topic, partition.index)) is partition:
                 self.attach(partition)
-
-    async def _note_deletions(self, count: int) -> None:
-        """Write the file of deleted partitions if they are fewer than before."""
-        if len(self._deleted) < count and not self._is_stopped:
-            await self._change_deleted({})
 
     async def _delete_topics(self) -> None:
         """Delete the objects of topics that the metadata do not have."""
