@@ -68,7 +68,7 @@ def describe(ids: tuple[int, ...], connection: Connection, output: str) -> None:
         cluster = admin.cluster.describe()
         quorum = _quorum(admin)
         members = {} if quorum is None else admin.cluster.members()
-        offsets = {} if quorum is None else {node.node_id: node.log_end_offset for node in quorum.members}
+        offsets = {} if quorum is None else _newest_offsets(quorum)
         brokers = {number: member.broker for number, member in members.items()}
         brokers |= {broker.broker_id: broker for broker in cluster.brokers}
         for number in ids:
@@ -105,6 +105,12 @@ def _quorum(admin: BlockingAdmin) -> QuorumDescription | None:
         return admin.cluster.quorum()
     except KafkaError:
         return None
+
+
+def _newest_offsets(quorum: QuorumDescription) -> dict[int, int]:
+    """Return the end offset of each node; of a broker whose directories are new, the former ones are listed, too."""
+    by_time = sorted(quorum.members, key=lambda node: node.last_fetch_ms or 0)
+    return {node.node_id: node.log_end_offset for node in by_time}
 
 
 def _membership(member: BrokerMembership | None) -> dict[str, Any]:

@@ -322,6 +322,9 @@ def test_a_directory_of_its_own_has_the_copy(cluster: Cluster, tmp_path: Path) -
     home = tmp_path / "metadata"
     cluster.start(1, metadata_log_dir=str(home))
     assert files(home / COPY, ".log") == ["00000000000000000000.log"]
+    fetches = [request.topics[0].partitions[0] for request in cluster.sent(FetchRequest)]
+    directory = id_text(fetches[0].replica_directory_id)
+    assert f"directory.id={directory}\n" in (cluster.directory / "1" / "meta.properties").read_text()
     assert not copy_of(cluster).exists()
     with pytest.raises(StartupError, match="is in use by another broker: stop it, or choose"):
         cluster.start(2, metadata_log_dir=str(home))

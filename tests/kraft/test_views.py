@@ -121,6 +121,15 @@ def test_brokers_are_described_with_their_membership(served: ServedController, b
     served.call(lambda controller: controller.append(UnregisterBrokerRecord(8, 0)))
 
 
+def test_the_newest_observer_of_a_broker_counts(served: ServedController, broker: Broker) -> None:
+    """The controllers list one of its former directories, too, for minutes."""
+    newest = QuorumReplica(7, log_end_offset=4, last_fetch_timestamp=9)
+    served.call(lambda controller: controller.observers.insert(0, newest))
+    [described] = run(broker, "broker", "describe", "7")
+    served.call(lambda controller: controller.observers.remove(newest))
+    assert described["metadata_offset"] == 4
+
+
 def last_registration(controller: ModelController) -> BrokerRegistrationRequest:
     requests = [request for request in controller.requests if isinstance(request, BrokerRegistrationRequest)]
     return requests[-1]

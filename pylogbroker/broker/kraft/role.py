@@ -131,11 +131,7 @@ class KraftRole(MemberRole):
                 config.metadata_log_max_record_bytes_between_snapshots, config.metadata_log_max_snapshot_interval_ms
             ),
         )
-        ids = {directory.path: directory.id for directory in self._logs.directories}
-        directory_id = ids.get(home)
-        metadata_log = MetadataLog(
-            self._broker_id, self._cluster_id, parse_id(directory_id) if directory_id else uuid.uuid4(), copy
-        )
+        metadata_log = MetadataLog(self._broker_id, self._cluster_id, self._observer_id(home), copy)
         self.kraft = KraftStatus(
             metadata_log,
             self._published,
@@ -169,6 +165,15 @@ class KraftRole(MemberRole):
             self._held_directories,
             len(config.log_dirs) > 1,
         )
+
+    def _observer_id(self, home: str) -> UUID:
+        """Return the directory by which controllers know this observer: that of the copy, or the first log directory.
+
+        It is the same in each life: the controllers list observers of another directory for minutes.
+        """
+        ids = {directory.path: directory.id for directory in self._logs.directories if directory.id is not None}
+        chosen = ids.get(home) or next(iter(ids.values()), None)
+        return uuid.uuid4() if chosen is None else parse_id(chosen)
 
     def metadata_offset(self) -> int:
         """Return the offset of the last metadata record whose changes are published."""
