@@ -32,7 +32,8 @@ from pylogbroker.wire.metadata_records import BrokerEndpoint, FeatureRange
 
 _NO_EPOCH: Final = -1
 FATAL: Final[Mapping[ErrorCode, str]] = {
-    ErrorCode.INCONSISTENT_CLUSTER_ID: "the controllers are of another cluster: compare cluster.id in meta.properties",
+    ErrorCode.INCONSISTENT_CLUSTER_ID: "the controllers are of another cluster: compare cluster.id in their "
+    "meta.properties with that in log.dirs, and format empty directories with theirs",
     ErrorCode.UNSUPPORTED_VERSION: "the cluster has a feature at a level that this release does not have",
     ErrorCode.INVALID_REGISTRATION: "the controllers reject the listeners, features or log directories",
     ErrorCode.CLUSTER_AUTHORIZATION_FAILED: "its principal needs CLUSTER_ACTION on the cluster",
