@@ -122,16 +122,24 @@ class SharedRecords:
     # -- the end -----------------------------------------------------------------------------------------------------
 
     def missing(self, acknowledged: Iterable[Stamp], letters: Iterable[LogRecord]) -> Iterator[Violation]:
-        """Yield records that the group has finished, which were neither accepted nor are dead letters."""
-        dead = set()
+        """Yield records that the group has finished, which were neither accepted nor are dead letters.
+
+        A slow machine may lose all deliveries of a record: it becomes a dead letter that no member has seen.
+        """
+        dead, unseen = set(), set()
         for letter in letters:
             record = self._record_of(letter)
             yield from self._check_letter(record, letter)
             dead.add(record)
+            if record not in self._stamps:
+                unseen.add(stamp_in(letter.value))
         self.counts["dead letters"] = len(dead)
+        self.counts["  that no member has seen"] = len(unseen)
         records = {stamp: record for record, stamp in self._stamps.items()}
         for stamp in acknowledged:
             record = records.get(stamp)
+            if stamp in unseen:
+                continue
             if record is None:
                 yield Violation("undelivered", f"{stamp} was not delivered to any member")
             elif record not in self._accepted and record not in dead:

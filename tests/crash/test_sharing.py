@@ -8,10 +8,11 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+from tests.cluster.replica_logs import LogRecord
 from tests.crash.__main__ import sharing_run
 from tests.crash.kill_moments import KillContext
 from tests.crash.run import Run
-from tests.crash.shared_records import ACCEPT, RELEASE, Delivery, SharedRecords
+from tests.crash.shared_records import ACCEPT, DELIVERIES_MAX, RELEASE, Delivery, SharedRecords
 from tests.crash.stamps import Stamp, value_of
 from tests.crash.workloads import sharing
 from tests.crash.workloads.sharing import Sharing, java, librdkafka, own
@@ -95,3 +96,20 @@ def test_records_that_are_not_finished() -> None:
     assert [violation.kind for violation in records.missing([STAMP, other], [])] == ["unfinished", "undelivered"]
     records.acknowledging(delivery(2), ACCEPT)
     assert list(records.missing([STAMP], [])) == []
+
+
+def test_a_dead_letter_that_no_member_has_seen_is_not_missing() -> None:
+    texts = {
+        "topic": "shared",
+        "partition": "0",
+        "offset": "7",
+        "group": "workers",
+        "delivery.count": str(DELIVERIES_MAX),
+        "message": "Offset delivery count exceeded the threshold.",
+    }
+    headers = tuple((f"__dlq.errors.{name}", text.encode()) for name, text in texts.items())
+    letter = LogRecord(0, 0, None, value_of(STAMP), headers)
+    records = SharedRecords()
+    assert list(records.missing([STAMP], [letter])) == []
+    assert records.counts["  that no member has seen"] == 1
+    assert [violation.kind for violation in records.missing([STAMP._replace(sequence=1)], [letter])] == ["undelivered"]
