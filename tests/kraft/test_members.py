@@ -13,10 +13,12 @@ from twisted.internet.defer import ensureDeferred
 from twisted.logger import capturedLogs, eventAsText
 
 from pylogbroker.broker.assembly import Broker
+from pylogbroker.broker.kraft.role import KraftRole
 from pylogbroker.client import AdminClient, ConsumerConnector, Producer
 from pylogbroker.client.admin.topics import NewTopic
 from pylogbroker.errors import ErrorCode, StartupError
 from pylogbroker.metadata.zk_schema import id_text, parse_id
+from pylogbroker.rpc.settings import Address
 from pylogbroker.tap.service import BrokerService
 from pylogbroker.testing.memory_network import MemoryReactor
 from pylogbroker.testing.settings import QUICK
@@ -249,6 +251,33 @@ def test_followers_catch_up_and_lead_after_a_failure(cluster: Cluster) -> None:
     [state] = cluster.controller.partitions.values()
     assert sorted(state.isr) == [1, 2, 3]
     assert cluster.broker(1).logs.logs["orders", 0].log_end_offset == 2
+    cluster.run(producer.close())
+
+
+def test_a_broker_that_was_cut_off_for_long_gets_into_sync_again(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for number in (1, 2):
+        cluster.start(number)
+    cluster.controller.create_topic("orders", {0: [1, 2]})
+    cluster.reactor.advance(1)
+    role = cluster.broker(1).role
+    assert isinstance(role, KraftRole)
+    with monkeypatch.context() as cut:
+        open_channel = role._quorum._open_channel
+        cut.setattr(role._quorum, "_open_channel", lambda address: open_channel(Address("127.0.0.1", 1)))
+        role._quorum.leader_lost()
+        with capturedLogs() as events:
+            cluster.reactor.advance(600)
+    lines = [eventAsText(event) for event in events if event["log_namespace"].startswith("pylogbroker.broker.kraft")]
+    assert 10 <= len(lines) <= 22  # two a minute
+    assert cluster.leaders("orders") == {0: 2}
+    producer = Producer(cluster.bootstrap, acks="all", reactor=cluster.reactor)
+    cluster.run(producer.send("orders", b"tea"))
+    cluster.reactor.advance(60)
+    [state] = cluster.controller.partitions.values()
+    assert sorted(state.isr) == [1, 2]
+    assert cluster.broker(1).logs.logs["orders", 0].log_end_offset == 1
     cluster.run(producer.close())
 
 
