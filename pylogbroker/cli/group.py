@@ -9,20 +9,20 @@ import click
 
 from pylogbroker.cli.cluster_options import Connection, cluster_options, complete_groups, complete_topics
 from pylogbroker.cli.output import confirm, format_option, show, yes_option
+from pylogbroker.cli.resets import ResetTarget, reset_options
 from pylogbroker.cli.topic import check_complete, existing_topics, no_such, offsets_at, partitions_of
 from pylogbroker.cli.watching import RatesBetweenViews, views, watch_option
 from pylogbroker.errors import ConfigError
 from pylogbroker.features import on_first_use
+from pylogbroker.formatting import counted
 
 if TYPE_CHECKING:
     from pylogbroker.blocking.admin import BlockingAdmin
     from pylogbroker.client import admin as admin_api
-    from pylogbroker.client.admin import CommittedOffset, GroupListing, ShareGroupOffset
-    from pylogbroker.config import times
+    from pylogbroker.client.admin import GroupListing, ShareGroupOffset
     from pylogbroker.interfaces import TopicPartition
 else:
     admin_api = on_first_use("pylogbroker.client.admin")
-    times = on_first_use("pylogbroker.config.times")
 
 _UNKNOWN = "Dead"
 _NO_MEMBERS = ("Empty", _UNKNOWN)
@@ -267,32 +267,14 @@ def _existing(admin: BlockingAdmin, keys: list[TopicPartition]) -> list[TopicPar
 
 @command.command("reset", short_help="Set the offsets of a group, with a preview.")
 @click.argument("group", shell_complete=complete_groups)
-@click.option(
-    "-t",
-    "--topic",
-    "topics",
-    multiple=True,
-    metavar="TOPIC[:PARTITION,...]",
-    shell_complete=complete_topics,
-    help="Only these partitions; may be repeated. Default: all with a committed offset.",
-)
-@click.option("--to-earliest", is_flag=True, help="The log's start.")
-@click.option("--to-latest", is_flag=True, help="The log's end.")
-@click.option("--to-offset", type=click.IntRange(0), help="This offset, or the nearest one that the log has.")
-@click.option("--to-time", metavar="TIME", help="The first record since: 2023-11-14T22:13:20Z, 12h (ago), ms.")
-@click.option("--shift-by", type=int, help="So many records further, or back if negative.")
-@click.option("--dry-run", is_flag=True, help="Only show the old and the new offsets.")
+@reset_options("with a committed offset", may_shift=True)
 @yes_option
 @cluster_options
 @format_option
 def reset(
     group: str,
     topics: tuple[str, ...],
-    to_earliest: bool,
-    to_latest: bool,
-    to_offset: int | None,
-    to_time: str | None,
-    shift_by: int | None,
+    target: ResetTarget,
     dry_run: bool,
     yes: bool,
     connection: Connection,
@@ -302,13 +284,9 @@ def reset(
 
     The old and the new offsets are shown first.
     """
-    given = (to_earliest, to_latest, to_offset is not None, to_time is not None, shift_by is not None)
-    if sum(given) != 1:
-        raise click.UsageError("give one of --to-earliest, --to-latest, --to-offset, --to-time and --shift-by")
-    since = times.milliseconds("--to-time", to_time)
     with connection.admin() as admin:
         state = admin.groups.describe([group])[group].state
-        committed = admin.groups.offsets(group)
+        committed = {key: offset.offset for key, offset in admin.groups.offsets(group).items()}
         keys = partitions_of(admin, topics) if topics else _existing(admin, sorted(committed))
         if state == _UNKNOWN:
             if not topics:
@@ -316,68 +294,39 @@ def reset(
             click.echo(f"There is no group {group} yet: this creates it, with these offsets.", err=True)
         if not keys:
             raise ConfigError(f"group {group} has no committed offsets: name partitions by --topic")
-        ends = offsets_at(admin, keys, admin_api.LATEST)
-        starts = offsets_at(admin, [key for key in keys if key in ends], admin_api.EARLIEST)
-        reachable = [key for key in keys if key in starts]
-        targets = starts if to_earliest else ends
-        if to_offset is not None:
-            targets = dict.fromkeys(reachable, to_offset)
-        elif shift_by is not None:
-            targets = _shifted(group, reachable, committed, shift_by)
-        elif since is not None:
-            offsets = admin.records.offsets(dict.fromkeys(reachable, since))
-            targets = {key: offsets[key].or_end(ends[key]) for key in reachable}
-        new = {key: min(max(targets[key], starts[key]), ends[key]) for key in reachable}
+        new, ends = target.offsets(admin, keys, committed)
         show(_preview(group, keys, new, committed, ends), output)
         _note_skipped(new, committed)
-        if to_offset is not None:
-            _note_moved(to_offset, new)
-        if dry_run:
-            check_complete("not reset", keys, new)
-            return
-        if state not in _NO_MEMBERS:
-            raise ConfigError(
-                f"group {group} is {state}: stop its members first, they would commit over the new offsets"
-            )
-        confirm(f"Set the offsets of group {group}?", yes)
-        admin.groups.alter_offsets(group, new)
+        target.note_moved(new)
+        if not dry_run:
+            if state not in _NO_MEMBERS:
+                raise ConfigError(
+                    f"group {group} is {state}: stop its members first, they would commit over the new offsets"
+                )
+            confirm(f"Set the offsets of group {group}?", yes)
+            admin.groups.alter_offsets(group, new)
     check_complete("not reset", keys, new)
 
 
-def _shifted(
-    group: str, keys: list[TopicPartition], committed: dict[TopicPartition, CommittedOffset], by: int
-) -> dict[TopicPartition, int]:
-    for topic, partition in keys:
-        if (topic, partition) not in committed:
-            raise ConfigError(f"--shift-by: group {group} has no committed offset of {topic}/{partition}")
-    return {key: committed[key].offset + by for key in keys}
-
-
-def _note_skipped(new: dict[TopicPartition, int], committed: dict[TopicPartition, CommittedOffset]) -> None:
-    skipped = sum(max(0, offset - committed[key].offset) for key, offset in new.items() if key in committed)
+def _note_skipped(new: Mapping[TopicPartition, int], committed: Mapping[TopicPartition, int]) -> None:
+    skipped = sum(max(0, offset - committed[key]) for key, offset in new.items() if key in committed)
     if skipped:
-        click.echo(f"This skips {skipped} record{'s' * (skipped != 1)} that the group has not read.", err=True)
-
-
-def _note_moved(requested: int, new: dict[TopicPartition, int]) -> None:
-    moved = [f"{topic}/{number}: {offset}" for (topic, number), offset in sorted(new.items()) if offset != requested]
-    if moved:
-        click.echo(f"Not all partitions have offset {requested}; the nearest is taken: {', '.join(moved)}.", err=True)
+        click.echo(f"This skips {counted(skipped, 'record')} that the group has not read.", err=True)
 
 
 def _preview(
     group: str,
     keys: list[TopicPartition],
-    new: dict[TopicPartition, int],
-    committed: dict[TopicPartition, CommittedOffset],
-    ends: dict[TopicPartition, int],
+    new: Mapping[TopicPartition, int],
+    committed: Mapping[TopicPartition, int],
+    ends: Mapping[TopicPartition, int],
 ) -> list[dict[str, Any]]:
     return [
         {
             "group": group,
             "topic": topic,
             "partition": partition,
-            "old_offset": committed[topic, partition].offset if (topic, partition) in committed else None,
+            "old_offset": committed.get((topic, partition)),
             "new_offset": new.get((topic, partition)),
             "lag": ends[topic, partition] - new[topic, partition] if (topic, partition) in new else None,
         }

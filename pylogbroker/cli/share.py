@@ -14,6 +14,7 @@ from pylogbroker.cli.dead_letters import DeadLetter, dead_letter_topic, of_group
 from pylogbroker.cli.group import SHARE, total_share_lag
 from pylogbroker.cli.output import confirm, format_option, show, yes_option
 from pylogbroker.cli.partition_reader import PartitionReader
+from pylogbroker.cli.resets import ResetTarget, reset_options
 from pylogbroker.cli.topic import check_complete, existing_topics, offsets_at, partitions_of
 from pylogbroker.cli.watching import views, watch_option
 from pylogbroker.errors import ConfigError
@@ -26,14 +27,12 @@ if TYPE_CHECKING:
     from pylogbroker.client import settings as client_settings
     from pylogbroker.client import sync
     from pylogbroker.client.messages import Message
-    from pylogbroker.config import times
     from pylogbroker.interfaces import TopicPartition
     from pylogbroker.records import Header
 else:
     admin_api = on_first_use("pylogbroker.client.admin")
     client_settings = on_first_use("pylogbroker.client.settings")
     sync = on_first_use("pylogbroker.client.sync")
-    times = on_first_use("pylogbroker.config.times")
 
 _EMPTY: Final = "Empty"
 _IN_TRANSACTION_MAX: Final = 500
@@ -131,54 +130,27 @@ def lag(groups: tuple[str, ...], watch: float | None, connection: Connection, ou
 
 @command.command("reset", short_help="Set where a share group starts, with a preview.")
 @click.argument("group", shell_complete=complete_groups)
-@click.option(
-    "-t",
-    "--topic",
-    "topics",
-    multiple=True,
-    metavar="TOPIC[:PARTITION,...]",
-    shell_complete=complete_topics,
-    help="Only these partitions; may be repeated. Default: all that the group has.",
-)
-@click.option("--to-earliest", is_flag=True, help="The log's start.")
-@click.option("--to-latest", is_flag=True, help="The log's end.")
-@click.option("--to-offset", type=click.IntRange(0), help="This offset, or the nearest one that the log has.")
-@click.option("--to-time", metavar="TIME", help="The first record since: 2023-11-14T22:13:20Z, 12h (ago), ms.")
-@click.option("--dry-run", is_flag=True, help="Only show the old and the new offsets.")
+@reset_options("that the group has")
 @yes_option
 @cluster_options
 @format_option
 def reset(
     group: str,
     topics: tuple[str, ...],
-    to_earliest: bool,
-    to_latest: bool,
-    to_offset: int | None,
-    to_time: str | None,
+    target: ResetTarget,
     dry_run: bool,
     yes: bool,
     connection: Connection,
     output: str,
 ) -> None:
     """Set where a share group without members starts. What it knows of single records is forgotten."""
-    if sum((to_earliest, to_latest, to_offset is not None, to_time is not None)) != 1:
-        raise click.UsageError("give one of --to-earliest, --to-latest, --to-offset and --to-time")
-    since = times.milliseconds("--to-time", to_time)
     with connection.admin() as admin:
         state = admin.share_groups.describe([group])[group].state
         before = admin.share_groups.offsets([group])[group]
         keys = partitions_of(admin, topics) if topics else sorted(before)
         if not keys:
             raise ConfigError(f"share group {group} has no partitions: name some by --topic")
-        ends = offsets_at(admin, keys, admin_api.LATEST)
-        starts = offsets_at(admin, [key for key in keys if key in ends], admin_api.EARLIEST)
-        targets: Mapping[TopicPartition, int] = starts if to_earliest else ends
-        if to_offset is not None:
-            targets = dict.fromkeys(starts, to_offset)
-        elif since is not None:
-            listed = admin.records.offsets(dict.fromkeys(starts, since))
-            targets = {key: listed[key].or_end(ends[key]) for key in starts}
-        new = {key: min(max(targets[key], starts[key]), ends[key]) for key in starts}
+        new, _ = target.offsets(admin, keys, {})
         rows = [
             {
                 "group": group,
@@ -190,6 +162,7 @@ def reset(
             for topic, number in keys
         ]
         show(rows, output)
+        target.note_moved(new)
         if not dry_run:
             if state != _EMPTY:
                 raise ConfigError(f"share group {group} is {state}: stop its members first")

@@ -169,6 +169,9 @@ def test_groups_are_shown_and_begin_elsewhere(broker: BrokerProcess) -> None:
     assert group not in {row["group"] for row in rows(broker, "group", "lag")}
     described = invoke(broker, "group", "describe", group)
     assert (described.exit_code, f"{group} is a share group: `pylogbroker share" in described.stderr) == (1, True)
+    preview = invoke(broker, "share", "reset", group, "--to-offset", "9", "--dry-run")
+    note = f"Not all partitions have offset 9; the nearest is taken: {group}-orders/0: 2.\n"
+    assert (preview.exit_code, preview.stderr) == (0, note), preview.output
     assert invoke(broker, "share", "reset", group, "--to-latest", "-y").exit_code == 0
     [row] = rows(broker, "share", "lag", group)
     assert (row["topic"], row["partition"], row["start"], row["lag"]) == (f"{group}-orders", 0, 2, 0)
