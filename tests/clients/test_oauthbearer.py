@@ -98,11 +98,15 @@ def check_renewal(broker: OAuthBroker, talk: Callable[[int], None]) -> None:
     raise AssertionError(closed)
 
 
-def until_after(seconds: int) -> Iterator[None]:
-    """Yield again and again, until a token of so many seconds has ended."""
+def talk_until_after(seconds: int, say: Callable[[], object]) -> None:
+    """Say something again and again, until a token of so many seconds has ended."""
     until = time.monotonic() + seconds + 1
-    while time.monotonic() < until:
-        yield
+
+    def is_over() -> bool:
+        say()
+        return time.monotonic() > until
+
+    wait_until(is_over)
 
 
 def test_librdkafka(broker: OAuthBroker) -> None:
@@ -123,8 +127,7 @@ def test_this_packages_client(broker: OAuthBroker, tmp_path: Path) -> None:
         with sync.Producer(broker.bootstrap, settings={**how, TOKEN_PROVIDER: f"file:{file}"}) as producer:
             producer.send("own", b"value")
             file.write_text(broker.token())
-            for _ in until_after(seconds):
-                producer.send("own", b"value")
+            talk_until_after(seconds, lambda: producer.send("own", b"value"))
 
     check_renewal(broker, talk)
     with (
@@ -155,8 +158,7 @@ def test_sparks_part(broker: OAuthBroker, tmp_path: Path) -> None:
             assert fetched.count(b"value") == 3
             file.write_text(broker.token())
             connection = cluster.any_connection()
-            for _ in until_after(seconds):
-                connection.ask(MetadataRequest(topics=[]))
+            talk_until_after(seconds, lambda: connection.ask(MetadataRequest(topics=[])))
 
     check_renewal(broker, talk)
     file.write_text(broker.token(aud="other"))
@@ -170,15 +172,13 @@ def test_sparks_part(broker: OAuthBroker, tmp_path: Path) -> None:
 def of_own_client(how: dict[str, Any], seconds: int) -> None:
     settings = {name: text for name, text in how.items() if name != "bootstrap.servers"}
     with sync.Producer(how["bootstrap.servers"], settings=settings) as producer:
-        for _ in until_after(seconds):
-            producer.send("issued", b"value")
+        talk_until_after(seconds, lambda: producer.send("issued", b"value"))
 
 
 def of_sparks_part(how: dict[str, Any], seconds: int) -> None:
     with BlockingCluster(read(CONSUMER, how)) as cluster:
         connection = cluster.any_connection()
-        for _ in until_after(seconds):
-            connection.ask(MetadataRequest(topics=[]))
+        talk_until_after(seconds, lambda: connection.ask(MetadataRequest(topics=[])))
 
 
 def of_librdkafka(how: dict[str, Any], seconds: int) -> None:

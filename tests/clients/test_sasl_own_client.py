@@ -31,6 +31,7 @@ from tests.clients.adapters.java import SOURCES
 from tests.clients.test_sasl import LISTENERS, MECHANISMS, SaslBroker, sasl_broker
 from tests.peers import available
 from tests.peers.java import Program
+from tests.support.waiting import wait_until
 
 SECONDS_MAX = 25.0
 """Less than any time limit of a client that goes on trying."""
@@ -151,8 +152,12 @@ def for_three_sessions(ask: Callable[[], object]) -> None:
     """Ask once, which connects, and then again and again."""
     ask()
     until = time.monotonic() + 3 * SESSION_MS / 1000
-    while time.monotonic() < until:
+
+    def is_over() -> bool:
         ask()
+        return time.monotonic() >= until
+
+    wait_until(is_over)
 
 
 def blocking(how: dict[str, str]) -> None:
