@@ -68,6 +68,9 @@ class FollowerSession(FetchSession):
         for key in requested:
             self._mark_due(key)
 
+    def update_one(self, key: PartitionKey, present: RequestedPartition) -> None:
+        self._due[key] = present
+
     def forget(self, key: PartitionKey) -> None:
         super().forget(key)
         self._due.pop(key, None)

@@ -30,7 +30,7 @@ from pylogbroker.broker.security.access import Access
 from pylogbroker.broker.services import HasFetches, HasMetadata, HasNode, HasPartitions, HasQuotas, HasRuntime
 from pylogbroker.config.value_kinds import INT_MAX
 from pylogbroker.errors import ErrorCode, KafkaError, OffsetTiered, StorageFailure
-from pylogbroker.records import HEADER_V2, MAGIC_AT
+from pylogbroker.records import HEADER_V2, MAGIC_AT, Buffer
 from pylogbroker.replication import EpochEnd, FollowerFetch
 from pylogbroker.security.acls.bindings import AclOperation
 from pylogbroker.storage import FileRegion, Log, NotCached
@@ -45,6 +45,8 @@ from pylogbroker.wire.messages.fetch import (
 )
 
 READ_COMMITTED = 1
+NEWS_BYTES_MAX = 4096
+"""Larger records are read as usual: the steps that this saves cost little beside them."""
 _LEADER_SERVES = -1
 
 _EMPTY_BATCH_SIZE = HEADER_V2.size
@@ -407,6 +409,7 @@ class FollowerReader(FetchReader):
     """
 
     __slots__ = (
+        "_confirmed",
         "_is_exceeded",
         "_log_ends",
         "_replica",
@@ -421,9 +424,11 @@ class FollowerReader(FetchReader):
     _resumes: bool
     _log_ends: dict[Partition, int]
     _is_exceeded: bool
+    _confirmed: RequestedPartition | None
 
     def __init__(self, services: _Services, context: RequestContext, request: FetchRequest) -> None:
         super().__init__(services, context, request)
+        self._confirmed = None
         self._replica = fetcher_of(request)
         self.announces_high_watermarks = services.fetches.selects_by_rack
         self.is_committed = self.needs_v2 = False
@@ -431,7 +436,7 @@ class FollowerReader(FetchReader):
     def begin(self, resumes: bool = False) -> None:
         """Begin a pass; after a wait, logs do not diverge: such news would have been answered at once."""
         super().begin(resumes)
-        self._resumes = resumes
+        self._resumes, self._confirmed = resumes, None
         self._log_ends = {}
         self._throttled = 0
         throttle = self._services.fetches.leader_throttle
@@ -446,6 +451,61 @@ class FollowerReader(FetchReader):
         partition = super().find_for_wait(requested)
         is_held_back = partition is not None and self._is_exceeded and self._is_throttled(partition)
         return None if is_held_back else partition
+
+    def confirm(self, requested: RequestedPartition) -> Partition | None:
+        """Note that the follower has all records of the only partition that a request reads; return it.
+
+        Return None if there may be news for the follower: nothing was noted then, and `read` does both.
+        """
+        fetch, services = requested.partition, self._services
+        if self.announces_high_watermarks or not services.fetches.leader_throttle.is_unlimited:
+            return None
+        try:
+            partition = self.find(requested)
+            replication, end = partition.replication, partition.log.log_end_offset
+            if (
+                replication is None
+                or fetch.fetch_offset != end
+                or replication.follower_fetched(self._progress(fetch)) is not None
+            ):
+                return None
+        except KafkaError:
+            return None
+        partition.traffic.fetches += 1
+        self._confirmed = requested
+        self.partitions, self._log_ends = [partition], {partition: end}
+        services.runtime.deferred_actions.run_early()
+        return partition
+
+    def read_news(self, requested: RequestedPartition) -> tuple[Partition, Buffer] | None:
+        """Return the only partition that has news since `confirm`, and some kilobytes of its records.
+
+        Return None if there may be more to answer: `begin` and `read` find it.
+        """
+        if requested is not self._confirmed or not self._services.fetches.leader_throttle.is_unlimited:
+            return None
+        fetch, [partition] = requested.partition, self.partitions
+        if (
+            partition is None
+            or partition.replication is None
+            or fetch.current_leader_epoch != partition.leader_epoch
+            or self._access is not None
+        ):
+            return None
+        log = partition.log
+        try:
+            max_bytes = min(fetch.partition_max_bytes, self.limit)
+            region = log.read(fetch.fetch_offset, max_bytes, upto=log.log_end_offset, may_wait=False)
+        except (KafkaError, NotCached):
+            return None
+        if region is None or region.length > NEWS_BYTES_MAX or region.first_position >= 0:
+            return None
+        records = read_if_cached(region)
+        if records is None:
+            return None
+        partition.traffic.fetches += 1
+        partition.traffic.replication_bytes_out += region.length
+        return partition, records
 
     def has_grown(self) -> bool:
         return any(partition.log.log_end_offset > end for partition, end in self._log_ends.items())
@@ -497,15 +557,16 @@ class FollowerReader(FetchReader):
         if self._resumes:
             partition.check_epoch(fetch.current_leader_epoch)
             return None
-        return partition.replication.follower_fetched(
-            FollowerFetch(
-                self._replica,
-                fetch.current_leader_epoch,
-                fetch.fetch_offset,
-                fetch.last_fetched_epoch,
-                fetch.log_start_offset,
-                self.request.replica_state.replica_epoch,
-            )
+        return partition.replication.follower_fetched(self._progress(fetch))
+
+    def _progress(self, fetch: FetchPartition) -> FollowerFetch:
+        return FollowerFetch(
+            self._replica,
+            fetch.current_leader_epoch,
+            fetch.fetch_offset,
+            fetch.last_fetched_epoch,
+            fetch.log_start_offset,
+            self.request.replica_state.replica_epoch,
         )
 
 

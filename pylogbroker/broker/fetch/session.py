@@ -86,6 +86,9 @@ class FetchSession:
             for index in topic.partitions:
                 self.forget((topic_key, index))
 
+    def update_one(self, key: PartitionKey, present: RequestedPartition) -> None:
+        """Note that a request names one partition, which the session has, with another offset."""
+
     def forget(self, key: PartitionKey) -> None:
         self.partitions.pop(key, None)
 

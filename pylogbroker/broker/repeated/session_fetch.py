@@ -19,6 +19,9 @@ all requests of a form. What is left to usual requests:
     not in the page cache
     errors, divergence, throttling                       after a read: the usual encoding
 
+One partition of a follower's session that alone has news takes fewer steps: `FollowerReader.confirm` notes a request
+that finds none yet, and `read_news` reads them.
+
 A request that waits is a small delayed operation. When the partitions have grown by the missing bytes, the deferred
 actions answer it.
 """
@@ -43,9 +46,15 @@ from pylogbroker.broker.fetch.operation import (
     names_nothing,
     read_first,
 )
-from pylogbroker.broker.fetch.reader import FetchReader, make_reader
+from pylogbroker.broker.fetch.reader import FetchReader, FollowerReader, make_reader
 from pylogbroker.broker.fetch.response_builder import FetchResponseBuilder
-from pylogbroker.broker.fetch.session import FetchSession, PartitionKey, RequestedPartition, RequestedPartitions
+from pylogbroker.broker.fetch.session import (
+    FetchSession,
+    PartitionKey,
+    RequestedPartition,
+    RequestedPartitions,
+    TopicKey,
+)
 from pylogbroker.broker.partitions.partition import Partition
 from pylogbroker.broker.repeated import CORRELATION_ID_AT, NOTHING, PREFIX_AT, AnswerPlace, TakePlace
 from pylogbroker.broker.repeated.fetch import FIRST_WITH_IDS, OWN_CHUNK_BYTES_MIN
@@ -93,10 +102,13 @@ class RepeatedSessionFetch:
     _before: bytes
     _between: bytes
     _reader: FetchReader
+    _may_wait: bool
     _is_handed_over: bool = attrs.field(default=False, init=False)
     """The reader belongs to an operation; the next request gets another one."""
     _alone: dict[bytes, PartitionKey] = attrs.field(factory=dict, init=False)
     """Partitions by the bytes between session epoch and fields, in requests that name one."""
+    _lone_heads: dict[TopicKey, bytes] = attrs.field(factory=dict, init=False)
+    """Beginnings of answers with one partition, by topic; each topic of them has a name here."""
     _topics: dict[bytes, str | UUID] = attrs.field(factory=dict, init=False)
     _names: dict[str | UUID, bytes] = attrs.field(factory=dict, init=False)
     takes_places: ClassVar[bool] = False
@@ -134,6 +146,7 @@ class RepeatedSessionFetch:
         return cls(
             prefix, rest, encoding.tags + rest, own, session, follower, services, context, encoding,
             partition_of(version), *answer_form(version, encoding, session.id), reader,
+            own.max_wait_ms > 0 and own.min_bytes > 0,
         )  # fmt: skip
 
     @property
@@ -149,15 +162,19 @@ class RepeatedSessionFetch:
             [epoch] = _unpack_int(frame, epoch_at)
             if epoch != session.epoch:
                 return NOTHING
-            requested = self._parse(frame, epoch_at + 4)
+            if not self._update_one(frame, epoch_at + 4):
+                session.update(self._request, self._parse(frame, epoch_at + 4))
         except NOT_KNOWN:
             return NOTHING
-        session.update(self._request, requested)
         self._services.fetches.sessions.used(session, self._services.runtime.now_ms())
         if self._is_handed_over:
             self._reader, self._is_handed_over = self._new_reader(), False
         [correlation_id] = _unpack_int(frame, CORRELATION_ID_AT)
         to_read, reader = session.to_read(), self._reader
+        if self._may_wait and len(to_read) == 1 and isinstance(reader, FollowerReader) and reader.confirm(to_read[0]):
+            place, missing = take_place(correlation_id, len(frame)), self._request.min_bytes
+            _Wait(self, place, to_read, reader, missing, self._services, self._follower).begin()
+            return 1, []
         if read_first(reader, to_read, session):
             return 1, self.answered(correlation_id, to_read)
         place = take_place(correlation_id, len(frame))
@@ -173,18 +190,23 @@ class RepeatedSessionFetch:
 
     # -- requests ------------------------------------------------------------------------------------------------------
 
-    def _parse(self, frame: memoryview, at: int) -> RequestedPartitions:
-        """Return the named partitions, all of which the session has; raise an error of NOT_KNOWN if one is unusual."""
+    def _update_one(self, frame: memoryview, at: int) -> bool:
+        """Update the session if a request names one partition, as an earlier one did, in the same leader epoch."""
         fields, behind = self._partition, self._behind_one
         fields_at = len(frame) - len(behind) - fields.size
         key = self._alone.get(frame[at : fields_at + _INDEX_BYTES].tobytes()) if fields_at > at else None
-        if key is None:
-            return self._parse_several(frame, at)
-        if frame[fields_at + fields.size :] != behind or key not in self._session.partitions:
-            raise Unusual
-        return {key: RequestedPartition(key[0], _partition(fields.unpack_from(frame, fields_at)))}
+        present = None if key is None else self._session.partitions.get(key)
+        if key is None or present is None or frame[fields_at + fields.size :] != behind:
+            return False
+        partition = _partition(fields.unpack_from(frame, fields_at))
+        if partition.current_leader_epoch != present.partition.current_leader_epoch:
+            return False
+        present.partition = partition
+        self._session.update_one(key, present)
+        return True
 
-    def _parse_several(self, frame: memoryview, at: int) -> RequestedPartitions:
+    def _parse(self, frame: memoryview, at: int) -> RequestedPartitions:
+        """Return the named partitions, all of which the session has; raise an error of NOT_KNOWN if one is unusual."""
         encoding, session_partitions = self._encoding, self._session.partitions
         read_count, behind_tags, fields = encoding.read_count, encoding.behind_tags, self._partition
         begin = at
@@ -234,6 +256,28 @@ class RepeatedSessionFetch:
         if chunks is None:
             chunks = response_codec(FetchResponse.api_key, self.context.api_version).frame(correlation_id, response)
         return chunks
+
+    def news(self, correlation_id: int, requested: RequestedPartition) -> list[Chunk] | None:
+        """Return the answer with records of the only partition that has news; None if the usual read must find it."""
+        reader, topic = self._reader, requested.topic
+        head = self._lone_heads.get(topic)
+        if head is None:
+            if (name := self._names.get(topic)) is None:
+                return None
+            one = self._encoding.count(1)
+            head = self._lone_heads[topic] = self._head + one + name + one
+        if not isinstance(reader, FollowerReader) or (read := reader.read_news(requested)) is None:
+            return None
+        partition, records = read
+        log = partition.log
+        requested.sent_high_watermark, requested.sent_log_start = log.high_watermark, log.log_start_offset
+        fields = self._answer.pack(
+            partition.index, self._before, log.high_watermark, log.last_stable_offset, log.log_start_offset,
+            self._between,
+        )  # fmt: skip
+        body = b"".join((head, fields, self._encoding.count(len(records)), records, 3 * self._encoding.tags))
+        reader.forget()
+        return [_pack_start(4 + len(body), correlation_id) + body]
 
     def _encoded(self, correlation_id: int, response: FetchResponse) -> list[Chunk] | None:
         """Encode a response without errors; return None if a topic's encoding is not known."""
@@ -342,6 +386,11 @@ class _Wait:
             reader.request.max_wait_ms = max(0, ceil(seconds_left * 1000))
             place.await_answer(self._form.operation(self._to_read, FetchState.WAITING).go_on(event))
             return
+        if event is FetchEvent.GROWN and len(to_read) == 1:
+            news = self._form.news(place.correlation_id, to_read[0])
+            if news is not None:
+                place.encoded(news)
+                return
         reader.begin(resumes=True)
         reader.read(to_read)
         if reader.is_ready(reader.answers):
