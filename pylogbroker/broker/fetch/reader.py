@@ -405,7 +405,7 @@ class FollowerReader(FetchReader):
 
     `_throttled` counts bytes for throttled followers that are not in sync; they get none while the rate is exceeded.
     `_log_ends` has the partitions that were read, with their log ends at that time. The progress of the follower may
-    complete operations that append to partitions which this pass has read.
+    complete operations that append to partitions which this pass has read. `_confirmed` has the partition of `confirm`.
     """
 
     __slots__ = (
@@ -424,11 +424,11 @@ class FollowerReader(FetchReader):
     _resumes: bool
     _log_ends: dict[Partition, int]
     _is_exceeded: bool
-    _confirmed: RequestedPartition | None
+    _confirmed: list[RequestedPartition]
 
     def __init__(self, services: _Services, context: RequestContext, request: FetchRequest) -> None:
         super().__init__(services, context, request)
-        self._confirmed = None
+        self._confirmed = []
         self._replica = fetcher_of(request)
         self.announces_high_watermarks = services.fetches.selects_by_rack
         self.is_committed = self.needs_v2 = False
@@ -436,7 +436,7 @@ class FollowerReader(FetchReader):
     def begin(self, resumes: bool = False) -> None:
         """Begin a pass; after a wait, logs do not diverge: such news would have been answered at once."""
         super().begin(resumes)
-        self._resumes, self._confirmed = resumes, None
+        self._resumes, self._confirmed = resumes, []
         self._log_ends = {}
         self._throttled = 0
         throttle = self._services.fetches.leader_throttle
@@ -472,7 +472,7 @@ class FollowerReader(FetchReader):
         except KafkaError:
             return None
         partition.traffic.fetches += 1
-        self._confirmed = requested
+        self._confirmed = [requested]
         self.partitions, self._log_ends = [partition], {partition: end}
         services.runtime.deferred_actions.run_early()
         return partition
@@ -482,7 +482,7 @@ class FollowerReader(FetchReader):
 
         Return None if there may be more to answer: `begin` and `read` find it.
         """
-        if requested is not self._confirmed or not self._services.fetches.leader_throttle.is_unlimited:
+        if self._confirmed != [requested] or not self._services.fetches.leader_throttle.is_unlimited:
             return None
         fetch, [partition] = requested.partition, self.partitions
         if (
