@@ -106,7 +106,7 @@ class LedLog:
         archive = self._partition.archive
         records = None
         if archive is not None:
-            records = await archive.read_within(
+            records = await archive.reads.read_within(
                 offset, size, upto, min_one=True, is_committed=False, seconds=_ARCHIVE_SECONDS
             )
         if records is None:

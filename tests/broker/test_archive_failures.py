@@ -356,6 +356,24 @@ class RetentionTests(ArchiveTests):
         self.restart()
         self.assertEqual(self.read_all(), ALL[5:])
 
+    def test_records_that_are_deleted_while_they_are_read_are_out_of_range(self) -> None:
+        log = self.create().log
+        self.append("t", *VALUES)
+        self.archive_all()
+        threads = self.node.threads
+        threads.holding = True
+        answer = self.fetching(0)
+        log.delete_records_before(5)
+        self.node.clock.advance(0.1)
+        read = threads.held.pop(0)
+        threads.holding = False
+        self.do_round()
+        threads.held.insert(0, read)
+        while threads.held:
+            threads.run_one()
+        [topic] = self.successResultOf(answer).responses
+        self.assertEqual(topic.partitions[0].error_code, ErrorCode.OFFSET_OUT_OF_RANGE)
+
     def test_a_deleted_topic_leaves_nothing_in_the_store(self) -> None:
         self.create()
         self.append("t", *VALUES)

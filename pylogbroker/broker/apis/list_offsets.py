@@ -333,7 +333,7 @@ async def _archive_outcome(step: Listing | ArchiveSearch, seconds: float) -> obj
         if isinstance(step, Listing):
             outcome: tuple[object] | None = await archive.listed_within(seconds)
         else:
-            outcome = await archive.find_timestamp(step.timestamp, step.start, seconds)
+            outcome = await archive.reads.find_timestamp(step.timestamp, step.start, seconds)
     except KafkaError as error:
         return error
     if outcome is None:

@@ -24,9 +24,9 @@ from pylogbroker.broker.archive.access import ArchiveAccess
 from pylogbroker.broker.archive.catalog import ArchiveCatalog
 from pylogbroker.broker.archive.reads import ArchiveReads
 from pylogbroker.broker.archive.upkeep import ArchiveUpkeep
-from pylogbroker.broker.partitions.archived import ArchivedRecords, ArchiveTotals
+from pylogbroker.broker.partitions.archived import ArchiveTotals
 from pylogbroker.broker.partitions.partition import Partition
-from pylogbroker.storage import DeletedFiles, Log, TimestampedOffset
+from pylogbroker.storage import DeletedFiles, Log
 from pylogbroker.storage.log.retention import expire_archived
 from pylogbroker.storage.remote.checked_store import StoreFailure
 from pylogbroker.storage.remote.contents import Contents
@@ -46,12 +46,12 @@ class ArchivedPartition:
     totals: ArchiveTotals = attrs.field(factory=ArchiveTotals, init=False)
     upkeep: ArchiveUpkeep = attrs.field(init=False)
     _catalog: ArchiveCatalog = attrs.field(init=False)
-    _reads: ArchiveReads = attrs.field(init=False)
+    reads: ArchiveReads = attrs.field(init=False)
     _keeps_expired: bool = attrs.field(default=False, init=False)  # local segments, which may not be stored
 
     def __attrs_post_init__(self) -> None:
         self._catalog = ArchiveCatalog(self.partition, self.topic_id, self._access)
-        self._reads = ArchiveReads(self._catalog, self.totals)
+        self.reads = ArchiveReads(self._catalog, self.totals)
         self.upkeep = ArchiveUpkeep(self._catalog, self.totals, self._new_id)
 
     @property
@@ -100,25 +100,6 @@ class ArchivedPartition:
     def listed_within(self, seconds: float) -> Deferred[tuple[None] | None]:
         """Return a Deferred that fires when the pieces are listed, or with None when the time is over."""
         return self._catalog.listed_within(seconds)
-
-    def read_within(
-        self,
-        offset: int,
-        max_bytes: int,
-        upto: int,
-        *,
-        min_one: bool,
-        is_committed: bool,
-        seconds: float | None = None,
-    ) -> Deferred[ArchivedRecords | None]:
-        return self._reads.read_within(
-            offset, max_bytes, upto, min_one=min_one, is_committed=is_committed, seconds=seconds
-        )
-
-    def find_timestamp(
-        self, timestamp: int, start: int, seconds: float
-    ) -> Deferred[tuple[TimestampedOffset | None] | None]:
-        return self._reads.find_timestamp(timestamp, start, seconds)
 
     # Retention
 

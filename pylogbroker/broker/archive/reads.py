@@ -10,7 +10,7 @@ from twisted.internet.defer import Deferred
 from pylogbroker.broker.archive.catalog import ArchiveCatalog
 from pylogbroker.broker.archive.listing import ArchiveListing
 from pylogbroker.broker.partitions.archived import ArchivedRecords, ArchiveTotals
-from pylogbroker.errors import KafkaError, OffsetTiered
+from pylogbroker.errors import KafkaError, OffsetOutOfRange, OffsetTiered
 from pylogbroker.records.batch import HEADER_V2
 from pylogbroker.storage import NotCached, TimestampedOffset
 from pylogbroker.storage.log.transaction_index import AbortedTxn
@@ -76,6 +76,9 @@ class ArchiveReads:
                 local = await self._read_local(records.next_offset, size, upto, min_one)
                 records = local if local.data else records
         except KafkaError as error:
+            log_start = catalog.log.log_start_offset
+            if isinstance(error, MissingObject) and offset < log_start:  # deleted while it was read
+                raise OffsetOutOfRange(f"offset {offset} is not within {log_start} and the end") from error
             self.totals.fetch_errors += 1
             if isinstance(error, DamagedObject):
                 catalog.report(f"records at offset {offset} cannot be read: {error.detail}")

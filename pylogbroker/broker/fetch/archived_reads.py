@@ -81,7 +81,7 @@ async def read_archived(services: _Services, reader: ArchiveFetchReader, is_aban
         try:
             if partition.archive is None:
                 raise StorageFailure(f"{partition.topic}-{partition.index} is archived no more")
-            records = await partition.archive.read_within(
+            records = await partition.archive.reads.read_within(
                 offset, read.max_bytes, read.upto, min_one=read.min_one, is_committed=reader.is_committed
             )
             local: Sequence[AbortedTxn] = ()

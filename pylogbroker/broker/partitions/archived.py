@@ -43,9 +43,29 @@ class ArchiveTotals:
     delete_errors: int = 0
 
 
+class ArchiveReader(Protocol):
+    """Records of an archived partition. The Deferreds fail with KafkaError, and have None when the time is over."""
+
+    def read_within(
+        self,
+        offset: int,
+        max_bytes: int,
+        upto: int,
+        *,
+        min_one: bool,
+        is_committed: bool,
+        seconds: float | None = None,
+    ) -> Deferred[ArchivedRecords | None]: ...
+    def find_timestamp(
+        self, timestamp: int, start: int, /, seconds: float
+    ) -> Deferred[tuple[TimestampedOffset | None] | None]: ...
+
+
 class Archive(Protocol):
     """Remote segments of an archived partition."""
 
+    @property
+    def reads(self) -> ArchiveReader: ...
     @property
     def topic_id(self) -> UUID: ...
     @property
@@ -63,19 +83,6 @@ class Archive(Protocol):
     @property
     def totals(self) -> ArchiveTotals: ...
     def listed_within(self, seconds: float, /) -> Deferred[tuple[None] | None]: ...
-    def read_within(
-        self,
-        offset: int,
-        max_bytes: int,
-        upto: int,
-        *,
-        min_one: bool,
-        is_committed: bool,
-        seconds: float | None = None,
-    ) -> Deferred[ArchivedRecords | None]: ...
-    def find_timestamp(
-        self, timestamp: int, start: int, /, seconds: float
-    ) -> Deferred[tuple[TimestampedOffset | None] | None]: ...
     async def state_at(self, offset: int, /) -> RestoredState:
         """Return the state of the log at an offset from the archive."""
 

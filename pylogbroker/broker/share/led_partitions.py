@@ -259,7 +259,7 @@ async def _archived_offset_at(partition: Partition, timestamp: int, start: int) 
     """Return the first offset of the archive, at or after `start`, with a timestamp, or None if there is none."""
     outcome = None
     if partition.archive is not None:
-        outcome = await partition.archive.find_timestamp(timestamp, start, _ARCHIVE_SECONDS)
+        outcome = await partition.archive.reads.find_timestamp(timestamp, start, _ARCHIVE_SECONDS)
     if outcome is None:
         where = f"{partition.topic}-{partition.index}"
         raise KafkaError(f"the archive of {where} cannot be read now", ErrorCode.KAFKA_STORAGE_ERROR)

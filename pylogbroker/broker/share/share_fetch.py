@@ -260,7 +260,7 @@ class ShareFetch:
         if archive is None:
             raise KafkaError("this broker has no remote storage", ErrorCode.KAFKA_STORAGE_ERROR)
         upto = upper_bound(log, is_committed)
-        records = await archive.read_within(
+        records = await archive.reads.read_within(
             offset, min(PIECE_BYTES, self._bytes_left), upto, min_one=min_one, is_committed=is_committed
         )
         if records is None or not records.data:
