@@ -196,7 +196,7 @@ class Copier:
         self._counts.skipped += records.skipped
         self._counts.bytes += size
         self._limit.take(size, self._clock.seconds())
-        self._moved[key] = position_in(records.next_offset, buffer.topic_id, self._source_id)
+        self._moved[key] = position_in(records.next_offset, buffer.topic_id, self._source_id, chunk.epoch)
         return size
 
     async def _prepared(self, topic: str, partition: int, chunk: SourceChunk) -> ConvertedRecords | None:

@@ -27,6 +27,7 @@ from pylogbroker.mirror.batches import ConvertedRecords, MirroredBatch, new_batc
 from pylogbroker.mirror.chunks import ReadyChunks, SourceChunk
 from pylogbroker.mirror.lag_table import LagTable
 from pylogbroker.mirror.lost_offsets import LostOffsets
+from pylogbroker.mirror.positions import Position
 from pylogbroker.mirror.wake_up import WakeUp
 from pylogbroker.records import NO_TIMESTAMP
 from pylogbroker.rpc.errors import Closed, NotConnected
@@ -153,9 +154,12 @@ class Legacy07Reader:
     def has_chunks(self) -> bool:
         return bool(self._ready)
 
-    async def start(self, positions: Mapping[TopicPartition, int | None]) -> None:
-        for key, offset in positions.items():
-            first = (await self._consumer.get_offsets_before(*key, EARLIEST) or [0])[0] if offset is None else offset
+    async def start(self, positions: Mapping[TopicPartition, Position | None]) -> None:
+        for key, position in positions.items():
+            if position is None:
+                first = (await self._consumer.get_offsets_before(*key, EARLIEST) or [0])[0]
+            else:
+                first = position.next_offset
             buffer = self._buffers.setdefault(key, FetchBuffer(*key, _BUFFER_BYTES))
             buffer.on_change = self._wake_up.call
             self._ready.forget(buffer)

@@ -7,6 +7,8 @@ of a source connector as Kafka Connect writes them. So MirrorMaker 2 continues w
     value  {"offset":41}                                  offset of the last mirrored record
            {"offset":41,"topicId":"rkc2TSJkR2qOO..."}     with the id of the topic, which Kafka Connect ignores
            {"offset":41,"clusterId":"1uyVT..."}           of a topic without an id: the id of its cluster
+           {"offset":41,...,"leaderEpoch":7}              with the leader epoch of that record, if it has one: a log
+                                                          that was truncated since shows it
 
 The key's bytes matter: Kafka Connect finds a position by them. A position is written in the transaction of its records.
 Its header says where the last records lie in both clusters, until offset syncs say so (`offset_translation`).
@@ -36,6 +38,7 @@ log = Logger()
 
 _CONNECTOR: Final = "MirrorSourceConnector"
 _OFFSET_MAX: Final = (1 << 63) - 2
+_EPOCH_MAX: Final = (1 << 31) - 1
 _CACHED_KEYS_MAX: Final = 65_536
 TOPIC_SETTINGS: Final[Mapping[str, str]] = {"cleanup.policy": "compact", "segment.bytes": "16777216"}
 """Settings of the topic, which is read as a whole at each start: small segments are compacted early."""
@@ -48,6 +51,8 @@ class Position:
     next_offset: int
     topic_id: UUID = NO_ID
     cluster_id: str = ""
+    leader_epoch: int = -1
+    """Of the batch before `next_offset`; -1 is unknown."""
 
     @property
     def origin(self) -> UUID | str:
@@ -55,9 +60,9 @@ class Position:
         return self.cluster_id if self.topic_id == NO_ID else self.topic_id
 
 
-def position_in(next_offset: int, topic_id: UUID, cluster_id: str) -> Position:
+def position_in(next_offset: int, topic_id: UUID, cluster_id: str, leader_epoch: int = -1) -> Position:
     """Return a position in a topic, which may have no id."""
-    return Position(next_offset, topic_id, "" if topic_id != NO_ID else cluster_id)
+    return Position(next_offset, topic_id, "" if topic_id != NO_ID else cluster_id, leader_epoch)
 
 
 _TOPIC: Final = re.compile(r"mm2-offsets\.(.+)\.internal")
@@ -88,10 +93,14 @@ def _partition_of(source: str, topic: str, partition: int, partitions: int) -> i
 
 
 def position_value(position: Position) -> bytes:
-    offset = position.next_offset - 1
-    if position.topic_id == NO_ID:
-        return _json({"offset": offset, **({"clusterId": position.cluster_id} if position.cluster_id else {})})
-    return b'{"offset":%d,"topicId":"%s"}' % (offset, _text_of(position.topic_id))
+    content = b'{"offset":%d' % (position.next_offset - 1)
+    if position.topic_id != NO_ID:
+        content += b',"topicId":"%s"' % _text_of(position.topic_id)
+    elif position.cluster_id:
+        content += b',"clusterId":' + _json(position.cluster_id)
+    if position.leader_epoch >= 0:
+        content += b',"leaderEpoch":%d' % position.leader_epoch
+    return content + b"}"
 
 
 @lru_cache(_CACHED_KEYS_MAX)
@@ -181,9 +190,16 @@ def _position(value: bytes | None) -> Position | None:
         case {"offset": int(offset), **others} if -1 <= offset <= _OFFSET_MAX and type(offset) is int:
             cluster_id = others.get("clusterId")
             return Position(
-                offset + 1, _topic_id(others.get("topicId")), cluster_id if isinstance(cluster_id, str) else ""
+                offset + 1,
+                _topic_id(others.get("topicId")),
+                cluster_id if isinstance(cluster_id, str) else "",
+                _leader_epoch(others.get("leaderEpoch")),
             )
     return None
+
+
+def _leader_epoch(number: object) -> int:
+    return number if type(number) is int and 0 <= number <= _EPOCH_MAX else -1
 
 
 def _topic_id(text: object) -> UUID:

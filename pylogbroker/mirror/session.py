@@ -27,7 +27,7 @@ from pylogbroker.mirror.lag_table import LagTable
 from pylogbroker.mirror.legacy07_source import Legacy07Reader, Legacy07Source
 from pylogbroker.mirror.loops import LoopCheck
 from pylogbroker.mirror.parts import MirrorParts
-from pylogbroker.mirror.positions import PositionTable, position_in
+from pylogbroker.mirror.positions import Position, PositionTable, position_in
 from pylogbroker.mirror.settings import MirrorSettings
 from pylogbroker.mirror.source import SourceReader
 from pylogbroker.mirror.target import TargetWriter
@@ -99,6 +99,7 @@ def _new_reader(
         on_ready,
         on_failed,
         parts.lost,
+        parts.settings.restart_recreated,
     )
 
 
@@ -251,7 +252,7 @@ class MirrorSession:
             self.topics.pop(name, None)
 
     async def _begin_topics(self, plan: TopicComparison) -> None:
-        positions: dict[TopicPartition, int | None] = {}
+        positions: dict[TopicPartition, Position | None] = {}
         stopped = self._parts.stopped
         begun = {name for name, _ in self._reader.partitions}
         waiting = {name: topic for name, topic in plan.ready.items() if name not in stopped}
@@ -289,15 +290,15 @@ class MirrorSession:
         for error in stopped.values():
             self._parts.stopped.add(error, self._parts.reactor.seconds())
 
-    def _start(self, topic: MirroredTopic, key: TopicPartition) -> int | None:
-        """Return the offset to begin at; None for the start of the log. Raise TopicStopped for another topic's one."""
+    def _start(self, topic: MirroredTopic, key: TopicPartition) -> Position | None:
+        """Return where to begin; None for the start of the log. Raise TopicStopped for another topic's position."""
         position = self._table.positions.get(key)
         if position is None:
             return None
         if NO_ID not in (position.topic_id, topic.source.topic_id) and position.topic_id != topic.source.topic_id:
             self._check_may_restart(key[0])
             return None
-        return position.next_offset or None
+        return position if position.next_offset else None
 
     def _check_may_restart(self, topic: str) -> None:
         if not self._parts.settings.restart_recreated:

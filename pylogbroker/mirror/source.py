@@ -19,12 +19,15 @@ from pylogbroker.client.errors import RecordTooLarge, TopicRecreated, is_retriab
 from pylogbroker.errors import KafkaError, PylogbrokerError
 from pylogbroker.interfaces import TopicPartition
 from pylogbroker.mirror.chunks import RawChunk, ReadyChunks, SourceChunk
+from pylogbroker.mirror.errors import MirrorError
 from pylogbroker.mirror.lag_table import LagTable
 from pylogbroker.mirror.lost_offsets import LostOffsets
+from pylogbroker.mirror.positions import Position
 from pylogbroker.records import Buffer
 from pylogbroker.records.log_entry import last_entry
 from pylogbroker.rpc.errors import error_of
 from pylogbroker.rpc.retries import Pauses
+from pylogbroker.wire import NO_ID
 from pylogbroker.wire.messages.fetch import PartitionData
 
 log = Logger()
@@ -54,6 +57,7 @@ class SourceReader:
     _on_ready: Callable[[], object]
     _on_failed: Callable[[TopicPartition, Exception], object]
     _lost: LostOffsets
+    _restarts_recreated: bool
     _fetcher: Fetcher = attrs.field(init=False)
     _ready: ReadyChunks = attrs.field(factory=ReadyChunks)
     lags: LagTable = attrs.field(factory=LagTable, init=False)
@@ -87,16 +91,19 @@ class SourceReader:
     def partitions(self) -> Mapping[TopicPartition, FetchBuffer]:
         return self._fetcher.buffers
 
-    async def start(self, positions: Mapping[TopicPartition, int | None]) -> None:
-        """Fetch from these offsets, and drop all that was fetched before; None is the start of the log."""
-        first = await self._first_offsets([key for key, offset in positions.items() if offset is None])
+    async def start(self, positions: Mapping[TopicPartition, Position | None]) -> None:
+        """Fetch from these positions, and drop all that was fetched before; None is the start of the log."""
+        first = await self._first_offsets([key for key, position in positions.items() if position is None])
         limit = self._limit(len(self.partitions.keys() | positions.keys()))
-        for number, (key, offset) in enumerate(positions.items(), 1):
+        for number, (key, position) in enumerate(positions.items(), 1):
             if number % _STARTED_AT_ONCE == 0:
                 await deferLater(self._clock, 0)
             buffer = self._fetcher.buffers.get(key) or FetchBuffer(*key, limit)
             self._forget(buffer)
-            buffer.begin(first[key] if offset is None else offset)
+            if position is None:
+                buffer.begin(first[key])
+            else:
+                buffer.begin(position.next_offset, position.leader_epoch)
             self._fetcher.add(buffer)
             self.lags.update(buffer)
 
@@ -209,11 +216,35 @@ class SourceReader:
                 await self._pauses.pause(_PAUSE_SECONDS)
                 continue
             if not buffer.closed and buffer.round == begun:
-                if position < first:
-                    self._lost.add(buffer.key, position, first)
-                log.warn(_gap(position, first, end), topic=buffer.topic, partition=buffer.partition)
-                buffer.continue_at(min(max(position, first), end))
+                self._go_on_between(buffer, position, first, end)
             return
+
+    def _go_on_between(self, buffer: FetchBuffer, position: int, first: int, end: int) -> None:
+        if position > end and self._has_no_id(buffer.topic):
+            self._go_on_in_another(buffer, position, first, end)
+            return
+        if position < first:
+            self._lost.add(buffer.key, position, first)
+        log.warn(_gap(position, first, end), topic=buffer.topic, partition=buffer.partition)
+        buffer.continue_at(min(max(position, first), end))
+
+    def _has_no_id(self, topic: str) -> bool:
+        info = self._cluster.topics().get(topic)
+        return info is not None and info.topic_id == NO_ID
+
+    def _go_on_in_another(self, buffer: FetchBuffer, position: int, first: int, end: int) -> None:
+        """Copy a log from its start, which is that of another topic: a truncation would show the leader epoch."""
+        why = (
+            f"its log ends at offset {end}, before the mirror's position {position}: the topic was deleted and created"
+            " again, or has lost records"
+        )
+        if not self._restarts_recreated:
+            cure = "to copy it from its start, set --restart-recreated (topics.recreated=restart)"
+            self._failed(buffer, MirrorError(f"{why}; {cure}"))
+            return
+        text = "{topic}-{partition} is mirrored from its start: {why}"
+        log.warn(text, topic=buffer.topic, partition=buffer.partition, why=why)
+        buffer.continue_at(first)
 
     async def _edge(self, partition: TopicPartition, time: int) -> int:
         offsets, errors = await list_offsets(self._cluster, {partition: time}, committed=False)
@@ -229,6 +260,8 @@ def _gap(position: int, first: int, end: int) -> str:
             f"of the source begins at offset {first} now, and {first - position} offsets before it were deleted"
             " before they were mirrored"
         )
+    if position <= end:
+        return f"the source did not have offset {position} of {{topic}}-{{partition}} for a moment; the mirror goes on"
     return (
         "{topic}-{partition} "
         f"of the source ends at offset {end}, before the mirror's position {position}: the source has lost records;"

@@ -21,7 +21,16 @@ class Running:
 
     broker: MemoryBroker
     mirror: Mirror
+    ended: Any
     written: list[str] = attrs.field(factory=lambda: ["first"])
+
+    def start(self, **settings: Any) -> None:
+        self.mirror = new_mirror(self.broker, transaction_timeout=5.0, **settings)
+        self.ended = self.mirror.run()
+
+    def stop(self) -> None:
+        self.broker.run(self.mirror.stop())
+        self.broker.run(self.ended)
 
     def write(self, *values: str) -> None:
         self.broker.produce("orders", *values, partition=0)
@@ -47,13 +56,11 @@ def running(request: pytest.FixtureRequest) -> Iterator[Running]:
             broker.faults.cap_versions(Produce=11, EndTxn=4)
         broker.create_topic("orders", 1)
         mirror = new_mirror(broker, transaction_timeout=5.0)
-        ended = mirror.run()
-        running = Running(broker, mirror)
+        running = Running(broker, mirror, mirror.run())
         broker.produce("orders", "first", partition=0)
         running.catch_up()
         yield running
-        broker.run(mirror.stop())
-        broker.run(ended)
+        running.stop()
 
 
 def test_leaders_of_source_and_target_move(running: Running) -> None:
@@ -89,12 +96,10 @@ def test_mirror_of_the_same_name_takes_over(running: Running) -> None:
     for number in range(5):
         running.write(f"both {number}")
         running.broker.clock.advance(0.7)
-    running.broker.run(running.mirror.stop())
-    running.mirror = other
+    running.stop()
+    running.mirror, running.ended = other, ended
     running.catch_up()
     assert running.copied() == running.written
-    running.broker.run(other.stop())
-    running.broker.run(ended)
 
 
 def test_retention_overtakes_the_mirror(running: Running) -> None:
@@ -113,6 +118,46 @@ def test_retention_overtakes_the_mirror(running: Running) -> None:
     assert "orders-0 of the source begins at offset 6 now, and 5 offsets before it were deleted" in lost
     assert running.mirror.status.lost == {"orders": 5}
     broker.run(admin.close())
+
+
+@pytest.mark.parametrize("is_down", [False, True])
+def test_unclean_election_of_the_source(running: Running, is_down: bool) -> None:
+    """A leader without the last records writes others at the same offsets: all of them are copied."""
+    broker = running.broker
+    for number in range(5):
+        running.write(f"old {number}")  # a batch of its own
+    running.catch_up()
+    if is_down:
+        running.stop()
+    broker.faults.logs.truncate("orders", 0, to=3)
+    with capturedLogs() as lines:
+        running.write(*(f"new {number}" for number in range(6)))
+        if is_down:
+            running.start()
+        running.catch_up()
+    assert running.copied() == running.written
+    [lost] = [text for text in shown(lines) if "has lost records" in text]
+    assert "records of orders-0 that are mirrored: offsets 3 to 6 were truncated; the mirror goes on at 3" in lost
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_topic_without_an_id_is_created_again_while_the_mirror_is_down(running: Running, restarts: bool) -> None:
+    broker = running.broker
+    running.write(*(f"old {number}" for number in range(5)))
+    running.catch_up()
+    running.stop()
+    broker.faults.cap_versions(Metadata=9, Fetch=12)  # Kafka before 2.8
+    broker.delete_topic("orders")
+    broker.create_topic("orders", 1)
+    broker.produce("orders", "other", partition=0)
+    running.start(restart_recreated=restarts)
+    if restarts:
+        running.catch_up()
+        assert running.copied() == [*running.written, "other"]
+    else:
+        broker.clock.advance(10)
+        assert "the topic was deleted and created again, or has lost records" in running.mirror.status.stopped["orders"]
+        assert running.copied() == running.written
 
 
 def shown(lines: list[Any]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from uuid import UUID
 
 import pytest
@@ -50,6 +51,22 @@ def test_id_of_the_cluster_is_kept_if_the_topic_has_none() -> None:
     assert position_in(5, TOPIC_ID, "a cluster") == Position(5, TOPIC_ID)
 
 
+@pytest.mark.parametrize("topic_id", [NO_ID, TOPIC_ID])
+def test_leader_epoch_is_kept(topic_id: UUID) -> None:
+    position = position_in(5, topic_id, 'of "a" cluster', 7)
+    assert json.loads(position_value(position))["leaderEpoch"] == 7
+    table = PositionTable("A")
+    table.learn(position_key("A", "orders", 3), position_value(position))
+    assert table.positions == {("orders", 3): position}
+
+
+@pytest.mark.parametrize("epoch", [b"-2", b"2147483648", b"1.5", b"true", b'"7"', b"null"])
+def test_other_epochs_are_unknown(epoch: bytes) -> None:
+    table = PositionTable("A")
+    table.learn(position_key("A", "orders", 3), b'{"offset":4,"leaderEpoch":%s}' % epoch)
+    assert table.positions == {("orders", 3): Position(5)}
+
+
 def test_tombstone_deletes_a_position() -> None:
     table = PositionTable("A")
     table.learn(position_key("A", "orders", 0), position_value(Position(5)))
@@ -90,7 +107,9 @@ def test_other_values_are_no_positions(value: bytes) -> None:
 @given(
     st.dictionaries(
         st.tuples(st.text("abc.-_", min_size=1, max_size=8), st.integers(0, 1000)),
-        st.builds(Position, st.integers(0, 10**17), st.sampled_from([NO_ID, TOPIC_ID])),
+        st.builds(
+            Position, st.integers(0, 10**17), st.sampled_from([NO_ID, TOPIC_ID]), st.just(""), st.integers(-1, 9)
+        ),
         min_size=1,
     ),
     st.integers(1, 25),

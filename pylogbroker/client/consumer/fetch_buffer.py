@@ -133,10 +133,14 @@ class FetchBuffer:
     def is_processing(self) -> bool:
         return self.done != self.delivered
 
-    def begin(self, offset: int) -> None:
-        """Read from `offset` of whichever topic now has the name; drop fetched messages."""
+    def begin(self, offset: int, epoch: int = -1) -> None:
+        """Read from `offset` of whichever topic now has the name; drop fetched messages.
+
+        With the leader epoch of the batch before it, a truncation since then is detected.
+        """
         self.topic_id = NO_ID
         self.restart(offset)
+        self.epoch = self.checked_epoch = epoch
 
     def restart(self, offset: int) -> None:
         """Read from `offset` of the same topic; drop fetched messages."""
