@@ -184,7 +184,7 @@ class Cluster:
 
     def want(self, topics: Iterable[str]) -> None:
         """Refresh these topics always, even missing ones."""
-        self._updater.wanted.update(topics)
+        self._updater.followed_topics.update(topics)
 
     def error_of_topic(self, topic: str) -> KafkaError | None:
         """Return only permanent errors."""

@@ -28,7 +28,7 @@ class FetchTarget:
 
 def fetch_request(
     settings: Values,
-    wanted: Iterable[FetchTarget],
+    targets: Iterable[FetchTarget],
     *,
     wait_ms: int,
     min_bytes: int = 1,
@@ -39,7 +39,7 @@ def fetch_request(
     With the rack, a broker may answer with a nearer replica instead of records (KIP-392).
     """
     topics: dict[str, FetchTopic] = {}
-    for target in wanted:
+    for target in targets:
         topic = topics.setdefault(target.topic, FetchTopic(target.topic, target.topic_id))
         topic.partitions.append(
             FetchPartition(target.partition, fetch_offset=target.offset, partition_max_bytes=target.max_bytes)

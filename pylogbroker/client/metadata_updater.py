@@ -67,7 +67,7 @@ class MetadataUpdater:
         self._last = _NOTHING_LEARNED
         self.trouble = ""  # why the last request failed, or the topics that it did not find
         self.all_topics = False
-        self.wanted: set[str] = set()  # in every request
+        self.followed_topics: set[str] = set()  # in every request
         self._asked_for: dict[str, float] = {}  # time of the last use, of other topics
         self._reactor = reactor
         self._reach = reach
@@ -150,7 +150,7 @@ class MetadataUpdater:
     async def _ask_for_topics(self, connection: BrokerConnection) -> None:
         if self.all_topics:
             await self._ask_for_all(connection)
-        names = self.wanted.union(self._asked_for)
+        names = self.followed_topics.union(self._asked_for)
         if self.all_topics:
             names -= self.metadata.topics.keys()
         if names or not self.all_topics:
@@ -231,13 +231,13 @@ class MetadataUpdater:
 
     def _missing_topics(self) -> str:
         errors = self.metadata.errors
-        missing = sorted(errors.keys() & self.wanted.union(self._asked_for))
+        missing = sorted(errors.keys() & self.followed_topics.union(self._asked_for))
         shown = "; ".join(str(errors[name]) for name in missing[:_SHOWN_MAX])
         return f"{shown}; and {len(missing) - _SHOWN_MAX} more topics" if len(missing) > _SHOWN_MAX else shown
 
     def _look_for_missing(self) -> None:
         errors = self.metadata.errors
-        missing = {name for name in self.wanted & errors.keys() if errors[name].code.retriable}
+        missing = {name for name in self.followed_topics & errors.keys() if errors[name].code.retriable}
         self._misses = self._misses + 1 if missing else 0
         self._logged_missing &= missing
         for name in sorted(missing - self._logged_missing) if self._misses >= _MISSES_MAX else ():

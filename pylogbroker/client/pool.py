@@ -104,7 +104,7 @@ class Channel:
         self._closed = False
 
     @property
-    def wanted(self) -> bool:
+    def is_needed(self) -> bool:
         in_flight = self.newest is not None and self.newest.in_flight > 0
         return bool(self._waiting) or in_flight or self._backing_off is not None
 
@@ -132,7 +132,7 @@ class Channel:
     def idle_seconds(self, now: float) -> float:
         """Return the seconds without use, as these calls see it."""
         sent = self.newest.sent if self.newest is not None else -1
-        if sent != self._sent or self.wanted:
+        if sent != self._sent or self.is_needed:
             self._sent, self._idle_since = sent, now
         return float(now - self._idle_since)
 
@@ -272,7 +272,7 @@ class ConnectionPool:
         self._addresses = dict(addresses)
         for node_id, channel in tuple(self._channels.items()):
             address_now = addresses.get(broker_of(node_id))
-            if address_now != channel.address and not (node_id < 0 and channel.wanted):
+            if address_now != channel.address and not (node_id < 0 and channel.is_needed):
                 self._drop(
                     node_id, ConnectionLost(f"broker {broker_of(node_id)} is not at {channel.address} any longer")
                 )
@@ -327,7 +327,7 @@ class ConnectionPool:
         for node_id, channel in tuple(self._channels.items()):
             idle = channel.idle_seconds(now)
             unconnected = self.open_connection(node_id) is None
-            if (unconnected and not channel.wanted) or 0 < self._idle <= idle:
+            if (unconnected and not channel.is_needed) or 0 < self._idle <= idle:
                 self._drop(
                     node_id, ConnectionLost(f"the connection to {channel.address} was closed because it was idle")
                 )

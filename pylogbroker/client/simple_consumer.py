@@ -94,19 +94,19 @@ class SimpleConsumer:
         of the broker raise KafkaError.
         """
         wait = _wait(max_wait_ms, min_bytes)
-        return ensureDeferred(self._fetch(self._wanted(topic, partition, offset, max_bytes), wait))
+        return ensureDeferred(self._fetch(self._target(topic, partition, offset, max_bytes), wait))
 
     def multifetch(
-        self, wanted: Iterable[FetchSpec], *, max_wait_ms: int = 0, min_bytes: int = 0
+        self, specs: Iterable[FetchSpec], *, max_wait_ms: int = 0, min_bytes: int = 0
     ) -> Deferred[list[MessageSet]]:
         """Fetch sets in one request: `(topic, partition, offset)` or `(topic, partition, offset, max_bytes)`.
 
         Iterating over a set raises its error.
         """
         wait = _wait(max_wait_ms, min_bytes)
-        return ensureDeferred(self._multifetch([self._wanted(*_spec(spec)) for spec in wanted], wait))
+        return ensureDeferred(self._multifetch([self._target(*_spec(spec)) for spec in specs], wait))
 
-    def _wanted(self, topic: str, partition: int, offset: int, max_bytes: int | None = None) -> FetchTarget:
+    def _target(self, topic: str, partition: int, offset: int, max_bytes: int | None = None) -> FetchTarget:
         if max_bytes is None:
             max_bytes = self.settings.integer("max.partition.fetch.bytes")
         return FetchTarget(
@@ -231,5 +231,5 @@ def _wait(max_wait_ms: int, min_bytes: int) -> Wait:
 
 def _spec(spec: FetchSpec) -> FetchSpec:
     if not isinstance(spec, tuple | list) or len(spec) not in (3, 4):
-        raise arguments.invalid("wanted", spec, "(topic, partition, offset) or (topic, partition, offset, max_bytes)")
+        raise arguments.invalid("specs", spec, "(topic, partition, offset) or (topic, partition, offset, max_bytes)")
     return spec

@@ -9,7 +9,7 @@ from pylogbroker.config.topic_settings import RATIO
 from pylogbroker.config.value_kinds import BOOLEAN, LONG, LONG_MAX, ConfigType, TypedKind, at_least
 from pylogbroker.config.values import Values
 
-_POSITIVE = TypedKind[float](ConfigType.DOUBLE, low=1, wanted="a number from 1")
+_POSITIVE = TypedKind[float](ConfigType.DOUBLE, low=1, words="a number from 1")
 _SHARE = TypedKind[float](ConfigType.DOUBLE, low=0.01, high=1)
 
 

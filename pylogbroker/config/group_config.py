@@ -85,7 +85,9 @@ def _check_reset(text: str) -> None:
 
 
 OFFSET_RESET: Final = attrs.evolve(
-    TEXT, check=_check_reset, wanted="earliest, latest, or by_duration: with a duration like PT1H30M, of ISO 8601"
+    TEXT,
+    check=_check_reset,
+    words="earliest, latest, or by_duration: with a duration like PT1H30M, of ISO 8601",
 )
 
 

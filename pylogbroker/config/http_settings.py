@@ -51,7 +51,7 @@ def _with_defaults(given: Endpoint) -> Endpoint:
 _HTTP_LISTENERS = TypedKind[str](
     ConfigType.STRING,
     check=parse_http_endpoints,
-    wanted="http://host:port, separated by commas, each host and port once",
+    words="http://host:port, separated by commas, each host and port once",
 )
 
 
@@ -66,7 +66,7 @@ def _check_registry_urls(text: str) -> None:
 
 
 _REGISTRY_URLS = TypedKind[str](
-    ConfigType.STRING, check=_check_registry_urls, wanted="http://host:port, separated by commas"
+    ConfigType.STRING, check=_check_registry_urls, words="http://host:port, separated by commas"
 )
 
 

@@ -96,12 +96,12 @@ def parse_endpoints(text: str) -> tuple[Endpoint, ...]:
     return endpoints
 
 
-def parse_each_endpoint(text: str, form: re.Pattern[str], wanted: str) -> tuple[Endpoint, ...]:
+def parse_each_endpoint(text: str, form: re.Pattern[str], expected: str) -> tuple[Endpoint, ...]:
     """Parse endpoints with commas between them; `form` has the groups name, host and port. Names become upper case.
 
-    Raise NotAccepted, or ValueError for what is not `wanted`.
+    Raise NotAccepted, or ValueError for what is not `expected`.
     """
-    return tuple(_parse_endpoint(item, form, wanted) for item in split_list(trim(text)) if item)
+    return tuple(_parse_endpoint(item, form, expected) for item in split_list(trim(text)) if item)
 
 
 def _parse_endpoint(text: str, form: re.Pattern[str], expected: str) -> Endpoint:

@@ -39,7 +39,7 @@ def _check_retention(text: str) -> None:
 
 def _retention(type_: ConfigType) -> TypedKind[int]:
     most = INT_MAX if type_ is ConfigType.INT else LONG_MAX
-    return TypedKind[int](type_, check=_check_retention, wanted=f"a whole number from 1 to {most}, or -1 for ever")
+    return TypedKind[int](type_, check=_check_retention, words=f"a whole number from 1 to {most}, or -1 for ever")
 
 
 class LogRows(Values):

@@ -24,22 +24,22 @@ _LISTENERS = TypedKind[str](
     ConfigType.STRING,
     required=True,
     check=listeners.parse_endpoints,
-    wanted="NAME://host:port, separated by commas, each name and port once",
+    words="NAME://host:port, separated by commas, each name and port once",
 )
 _ADVERTISED = TypedKind[str](
     ConfigType.STRING,
     check=listeners.parse_endpoints,
-    wanted="NAME://host:port, separated by commas, each name once",
+    words="NAME://host:port, separated by commas, each name once",
 )
 _PROTOCOLS = TypedKind[str](
     ConfigType.STRING,
     check=listeners.parse_protocols,
-    wanted="NAME:PROTOCOL pairs separated by commas, each name once",
+    words="NAME:PROTOCOL pairs separated by commas, each name once",
 )
 _ADDRESS_LIMITS = TypedKind[str](
     ConfigType.STRING,
     check=listeners.parse_address_limits,
-    wanted="host:number pairs separated by commas",
+    words="host:number pairs separated by commas",
 )
 
 
@@ -50,12 +50,12 @@ def _parse_protocol(text: str) -> InterBrokerProtocol:
         raise NotAccepted(str(error)) from None
 
 
-_INTER_BROKER_PROTOCOL = TypedKind[str](ConfigType.STRING, check=_parse_protocol, wanted=EXPECTED)
+_INTER_BROKER_PROTOCOL = TypedKind[str](ConfigType.STRING, check=_parse_protocol, words=EXPECTED)
 
 _LOG_LEVELS = TypedKind[str](
     ConfigType.STRING,
     check=parse_log_levels,
-    wanted="a level (debug, info, warn, error, critical), or package=level, separated by commas",
+    words="a level (debug, info, warn, error, critical), or package=level, separated by commas",
 )
 
 

@@ -34,7 +34,7 @@ def _with_defaults(given: Endpoint) -> Endpoint:
 
 
 _LISTENERS = TypedKind[str](
-    ConfigType.STRING, check=parse_registry_endpoints, wanted=f"{_FORM}, separated by commas, each once"
+    ConfigType.STRING, check=parse_registry_endpoints, words=f"{_FORM}, separated by commas, each once"
 )
 
 
@@ -53,7 +53,7 @@ class RegistryRows(Values):
     )
     schema_registry_advertised_url = fixed(
         "schema.registry.advertised.url",
-        TypedKind[str](ConfigType.STRING, check=parse_registry_endpoints, wanted=_FORM),
+        TypedKind[str](ConfigType.STRING, check=parse_registry_endpoints, words=_FORM),
         None,
         "low",
         "Address at which other brokers and the command reach this broker's schema registry. By default, that is the "

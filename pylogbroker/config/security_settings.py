@@ -126,7 +126,7 @@ def _check_protocol(text: str) -> None:
 CLIENT_SECURITY_SETTINGS: Final[tuple[Setting, ...]] = (
     fixed(
         "security.protocol",
-        TypedKind[str](ConfigType.STRING, check=_check_protocol, wanted="PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL"),
+        TypedKind[str](ConfigType.STRING, check=_check_protocol, words="PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL"),
         PLAINTEXT,
         "medium",
         "Protocol of connections to brokers: PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL.",

@@ -44,7 +44,7 @@ def _check_throttled(text: str) -> None:
 
 
 COMPRESSION = one_of("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
-CLEANUP = attrs.evolve(any_of("compact", "delete"), required=False, wanted="any of compact, delete, or nothing")
+CLEANUP = attrs.evolve(any_of("compact", "delete"), required=False, words="any of compact, delete, or nothing")
 DELETE_POLICIES = ("record-time", "size")
 TIMESTAMP_TYPE = one_of("CreateTime", "LogAppendTime")
 GZIP_LEVEL = between(1, 9, also=-1)
@@ -54,20 +54,20 @@ RATIO = between(0, 1, TypedKind[float](ConfigType.DOUBLE))
 FORMAT = TypedKind[str](
     ConfigType.STRING,
     check=formats.magic_of,
-    wanted="a Kafka release from 0.8.0 on, like 0.9.0, 0.10.2, 0.11.0 or 3.0-IV1",
+    words="a Kafka release from 0.8.0 on, like 0.9.0, 0.10.2, 0.11.0 or 3.0-IV1",
 )
 _TOPIC_FORMAT = TypedKind[str](
     ConfigType.STRING,
     check=formats.check_topic_format,
-    wanted="a Kafka release from 0.7 on, like 0.7, 0.9.0, 0.10.2, 0.11.0 or 3.0-IV1",
+    words="a Kafka release from 0.7 on, like 0.7, 0.9.0, 0.10.2, 0.11.0 or 3.0-IV1",
 )
 _SUBJECT_STRATEGY = TypedKind[str](
     ConfigType.STRING,
     check=_check_strategy,
-    wanted="TopicNameStrategy, RecordNameStrategy or TopicRecordNameStrategy",
+    words="TopicNameStrategy, RecordNameStrategy or TopicRecordNameStrategy",
 )
 _REPLICAS = TypedKind[tuple[str, ...]](
-    ConfigType.LIST, check=_check_throttled, wanted="partition:broker pairs separated by commas, or *"
+    ConfigType.LIST, check=_check_throttled, words="partition:broker pairs separated by commas, or *"
 )
 
 

@@ -73,7 +73,7 @@ class ValueKind:
     choices: tuple[str, ...] = ()
     required: bool = False  # not empty
     check: Callable[[str], object] | None = None  # raises ValueError
-    wanted: str = ""  # replaces the words of `expected`
+    words: str = ""  # replaces the words of `expected`
     verbatim: bool = False  # outer whitespace belongs to the value
 
     def parse(self, text: str) -> Value:
@@ -89,8 +89,8 @@ class ValueKind:
     @property
     def expected(self) -> str:
         """Valid values, for a sentence's end."""
-        if self.wanted:
-            return self.wanted
+        if self.words:
+            return self.words
         if self.type is ConfigType.BOOLEAN:
             return "true or false"
         if self.choices:

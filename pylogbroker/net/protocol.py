@@ -354,7 +354,7 @@ class KafkaProtocol(Protocol):
             key, version, correlation_id, id_size = unpack_header_start(frame)
             position = HEADER_BYTES_MIN + id_size if id_size > 0 else HEADER_BYTES_MIN
             headers = self._headers
-            resolved = headers.known.get((key, version, frame[CLIENT_ID_AT:position].tobytes()))
+            resolved = headers.checked.get((key, version, frame[CLIENT_ID_AT:position].tobytes()))
             if resolved is None:  # else these bytes are those of a header that was checked
                 resolved, position = headers.resolve(frame, key, version, id_size)
             route, context = resolved

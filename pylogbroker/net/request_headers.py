@@ -26,7 +26,7 @@ _KNOWN_ID_BYTES_MAX: Final = 249  # longer client ids are not remembered: they m
 
 
 class RequestHeaders:
-    """Routes and contexts by header; `known` has those that were checked, by API, version, and bytes of the client id.
+    """Routes and contexts by header; `checked` has those by API, version and bytes of the client id.
 
     They depend on the connection's identity: `identify` and `use` forget what is known.
     """
@@ -39,7 +39,7 @@ class RequestHeaders:
         "_host",
         "_listener",
         "_transport",
-        "known",
+        "checked",
         "principal",
         "repeated",
         "routes",
@@ -55,7 +55,7 @@ class RequestHeaders:
         transport: ChunkServer,
     ) -> None:
         self.routes = routes
-        self.known: dict[tuple[int, int, bytes], tuple[Route, RequestContext]] = {}
+        self.checked: dict[tuple[int, int, bytes], tuple[Route, RequestContext]] = {}
         self.repeated = RepeatedRequests()
         self.principal = ANONYMOUS
         self._by_token = False
@@ -77,7 +77,7 @@ class RequestHeaders:
         self._forget()
 
     def _forget(self) -> None:
-        self.known.clear()
+        self.checked.clear()
         self.repeated = RepeatedRequests()
 
     @property
@@ -102,7 +102,7 @@ class RequestHeaders:
         who = self.principal, self._caller, self.access, self._by_token
         resolved = route, RequestContext(version, name, self._host, local, self._listener, *who)
         if id_size <= _KNOWN_ID_BYTES_MAX and has_client_id(key, version):
-            if len(self.known) >= _KNOWN_MAX:
-                self.known.clear()
-            self.known[key, version, _ID_SIZE.pack(id_size) + client_id] = resolved
+            if len(self.checked) >= _KNOWN_MAX:
+                self.checked.clear()
+            self.checked[key, version, _ID_SIZE.pack(id_size) + client_id] = resolved
         return resolved, position

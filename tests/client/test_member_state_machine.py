@@ -57,7 +57,7 @@ def stable(owned: Partitions = NOTHING, generation: int = 1, **how: Any) -> Memb
     """A member that joined, and was given this, at the time 0."""
     machine = member(**how)
     assert machine.start(0) == [FindCoordinator()]
-    assert said(machine.found(0)) == [join()]
+    assert said(machine.coordinator_found(0)) == [join()]
     assert machine.joined(answer(generation), 0) == [SendSync("me", generation, "range", {})]
     assert machine.synced(NONE, owned, 0) == [Assign(owned)]
     assert machine.state is MemberState.STABLE
@@ -67,7 +67,7 @@ def stable(owned: Partitions = NOTHING, generation: int = 1, **how: Any) -> Memb
 def test_a_member_joins_for_the_first_time() -> None:
     machine = member()
     assert machine.start(0) == [FindCoordinator()]
-    assert said(machine.found(5)) == [join()]
+    assert said(machine.coordinator_found(5)) == [join()]
     assert said(machine.joined(answer(code=ErrorCode.MEMBER_ID_REQUIRED), 6)) == [join("me")]
     members = [JoinGroupResponseMember("me", None, b"m")]
     assert machine.joined(answer(leader="me", members=members), 7) == [RunAssignor("range", members)]
@@ -79,7 +79,7 @@ def test_a_member_joins_for_the_first_time() -> None:
 def test_a_leader_that_need_not_divide() -> None:
     machine = member(static=True)
     machine.start(0)
-    machine.found(0)
+    machine.coordinator_found(0)
     assert machine.joined(answer(leader="me", skip_assignment=True), 0) == [SendSync("me", 1, "range", {})]
 
 
@@ -134,7 +134,7 @@ def test_a_subscription_that_changes() -> None:
 def test_a_subscription_that_changes_on_the_way(asked: str) -> None:
     machine = member()
     machine.start(0)
-    machine.found(0)
+    machine.coordinator_found(0)
     if asked == "joining":
         assert machine.rejoin("changed", 5) == []
     machine.joined(answer(1), 10)
@@ -156,7 +156,7 @@ def test_the_coordinator_moves_and_everything_stays() -> None:
     assert machine.request_rejected(ErrorCode.COORDINATOR_NOT_AVAILABLE, 3120) == []
     assert machine.next_due() == 3320  # the pause has grown
     assert machine.tick(3320) == [FindCoordinator()]
-    assert machine.found(3330) == [SendHeartbeat("me", 1)]
+    assert machine.coordinator_found(3330) == [SendHeartbeat("me", 1)]
     assert machine.heartbeat_answered(NONE, 3340) == []
     assert (machine.state, machine.owned) == (MemberState.STABLE, parts(A))
 
@@ -164,10 +164,10 @@ def test_the_coordinator_moves_and_everything_stays() -> None:
 def test_the_coordinator_is_lost_while_joining() -> None:
     machine = member()
     machine.start(0)
-    machine.found(0)
+    machine.coordinator_found(0)
     assert machine.disconnected(10) == []
     assert machine.tick(110) == [FindCoordinator()]
-    assert said(machine.found(120)) == [join()]
+    assert said(machine.coordinator_found(120)) == [join()]
 
 
 def test_the_coordinator_is_lost_while_partitions_are_revoked() -> None:
@@ -176,7 +176,7 @@ def test_the_coordinator_is_lost_while_partitions_are_revoked() -> None:
     machine.tick(3000)
     assert machine.disconnected(3010) == []
     assert machine.revoked(3020, parts(A)) == [FindCoordinator()]
-    assert said(machine.found(3030)) == [join("me", NOTHING, parts(A), 1)]
+    assert said(machine.coordinator_found(3030)) == [join("me", NOTHING, parts(A), 1)]
 
 
 def test_a_session_timeout_restarts_the_member() -> None:
@@ -209,7 +209,7 @@ def test_thrown_out_while_revoking() -> None:
 def test_thrown_out_while_joining() -> None:
     machine = member()
     machine.start(0)
-    machine.found(0)
+    machine.coordinator_found(0)
     machine.joined(answer(code=ErrorCode.MEMBER_ID_REQUIRED), 1)
     assert said(machine.request_rejected(ErrorCode.UNKNOWN_MEMBER_ID, 2)) == [join()]
 
@@ -217,7 +217,7 @@ def test_thrown_out_while_joining() -> None:
 def test_a_rebalance_in_the_middle_of_another() -> None:
     machine = member()
     machine.start(0)
-    machine.found(0)
+    machine.coordinator_found(0)
     machine.joined(answer(1), 1)
     assert said(machine.synced(ErrorCode.REBALANCE_IN_PROGRESS, NOTHING, 2)) == [join("me", generation=1)]
     assert machine.request_rejected(ErrorCode.REBALANCE_IN_PROGRESS, 3) == []
@@ -228,7 +228,7 @@ def test_a_rebalance_in_the_middle_of_another() -> None:
 def test_a_coordinator_that_is_loading() -> None:
     machine = member()
     machine.start(0)
-    machine.found(0)
+    machine.coordinator_found(0)
     assert machine.request_rejected(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, 10) == []
     assert said(machine.tick(110)) == [join()]
 

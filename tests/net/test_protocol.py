@@ -136,13 +136,13 @@ class ProtocolTests(SynchronousTestCase):
         for name in names:
             self.protocol.dataReceived(frame(HeartbeatRequest(), 4, 1, name))
         self.assertEqual([context.client_id for context in self.handlers.contexts], names)
-        self.assertEqual(len(self.protocol._headers.known), 4)
+        self.assertEqual(len(self.protocol._headers.checked), 4)
 
     def test_a_cut_off_client_id_is_not_a_known_one(self) -> None:
         self.protocol.dataReceived(frame(HeartbeatRequest(), 4, 1, "ab"))
         for cut_off in (struct.pack(">ihhihs", 11, 12, 4, 1, 2, b"a"), struct.pack(">ihhih", 10, 12, 4, 1, -2)):
             other, transport = connect(self.factory)
-            other._headers.known = self.protocol._headers.known
+            other._headers.checked = self.protocol._headers.checked
             with logged_lines() as lines:
                 other.dataReceived(cut_off)
                 self.settle()

@@ -37,8 +37,8 @@ class Wait:
 class ProtocolAdapter(Protocol):
     """Connection to one broker. Calls fail with its error or the broker's."""
 
-    def fetch(self, wanted: Sequence[FetchTarget], wait: Wait) -> Deferred[list[FetchedMessages]]:
-        """Return results in the order of `wanted`."""
+    def fetch(self, targets: Sequence[FetchTarget], wait: Wait) -> Deferred[list[FetchedMessages]]:
+        """Return results in the order of `targets`."""
 
     def offsets_before(self, topic: str, partition: int, time: int, most: int) -> Deferred[list[int]]:
         """Return offsets before a time in ms, or LATEST or EARLIEST; newest first."""

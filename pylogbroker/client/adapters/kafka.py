@@ -68,8 +68,8 @@ class KafkaAdapter:
 
     # messages
 
-    def fetch(self, wanted: Sequence[FetchTarget], wait: Wait) -> Deferred[list[FetchedMessages]]:
-        return ensureDeferred(self._fetch(wanted, wait))
+    def fetch(self, targets: Sequence[FetchTarget], wait: Wait) -> Deferred[list[FetchedMessages]]:
+        return ensureDeferred(self._fetch(targets, wait))
 
     async def _fetch(self, targets: Sequence[FetchTarget], wait: Wait) -> list[FetchedMessages]:
         """Fetch repeatedly if needed: a request may name a partition once."""

@@ -239,7 +239,7 @@ class MemberDriver:
     async def _find(self) -> Callable[[], Actions]:
         self._cluster.forget_coordinator(self._settings.group, CoordinatorType.GROUP)
         self._node = await self._cluster.coordinator(self._settings.group, CoordinatorType.GROUP)
-        return lambda: self._machine.found(self._now())
+        return lambda: self._machine.coordinator_found(self._now())
 
     async def _join(self, join: SendJoin) -> Callable[[], Actions]:
         settings = self._settings

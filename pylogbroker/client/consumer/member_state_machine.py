@@ -158,7 +158,7 @@ class MemberStateMachine:
 
     # responses
 
-    def found(self, now: int) -> Actions:
+    def coordinator_found(self, now: int) -> Actions:
         self._coordinator_known = True
         self._heard = self._beat_due = now
         self._beat_sent = None

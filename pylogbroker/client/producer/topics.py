@@ -75,7 +75,7 @@ class ProducerTopics:
     block_timeout: float
     kick: Callable[[], None]
     on_rejected: Callable[[PendingRecord, BaseException], object]
-    known: dict[str, ProducerTopic] = attrs.Factory(dict)
+    by_name: dict[str, ProducerTopic] = attrs.Factory(dict)
     _waiting: dict[str, deque[tuple[float, PendingRecord]]] = attrs.Factory(dict)
     _seeking: set[str] = attrs.Factory(set)
     _markers: list[Deferred[None]] = attrs.Factory(list)
@@ -94,11 +94,11 @@ class ProducerTopics:
 
     def ready(self, name: str) -> ProducerTopic | None:
         """Return the topic if known and no record waits for it."""
-        return None if name in self._waiting else self.known.get(name)
+        return None if name in self._waiting else self.by_name.get(name)
 
     def begin_run(self, queue: BatchQueue, batch: Batch) -> None:
         """Let the next records without keys follow the last one into its batch, if the partitioner is sticky."""
-        topic = self.known.get(queue.topic)
+        topic = self.by_name.get(queue.topic)
         if topic is not None and topic.partitioner.batch_full is not None:
             self.accumulator.begin_run(queue, batch)
 
@@ -150,7 +150,7 @@ class ProducerTopics:
         if name in self._seeking:
             return
         self._seeking.add(name)
-        finding = self.cluster.refresh() if name in self.known else Deferred.fromCoroutine(self._find(name))
+        finding = self.cluster.refresh() if name in self.by_name else Deferred.fromCoroutine(self._find(name))
         finding.addCallbacks(lambda _: self._found(name), lambda why: self._missed(name, why.value))
         finding.addErrback(lambda why: self._stuck(name, why.value or LookupError(name)))
 
@@ -168,7 +168,7 @@ class ProducerTopics:
             self._seek(name)
 
     def _go_on(self, name: str, record: PendingRecord) -> None:
-        topic = self.known.get(name)
+        topic = self.by_name.get(name)
         if topic is not None and topic.has(record.partition):
             self._place(topic, record)
             return
@@ -217,20 +217,20 @@ class ProducerTopics:
 
     def _update(self, name: str) -> None:
         count = self.cluster.partitions_of(name) or 0
-        topic = self.known.get(name)
+        topic = self.by_name.get(name)
         if count and topic is None:
-            topic = self.known[name] = ProducerTopic(name, [], self.partitioners.of(name))
+            topic = self.by_name[name] = ProducerTopic(name, [], self.partitioners.of(name))
         self.accumulator.run = NO_RUN
         if count and topic is not None:
             topic.queues = [self.accumulator.queue(name, partition) for partition in range(count)]
 
     def _refreshed(self) -> None:
-        for name in self.known:
+        for name in self.by_name:
             self._update(name)
         self.accumulator.wake()
         self.kick()
 
     def _batch_full(self, queue: BatchQueue) -> None:
-        topic = self.known.get(queue.topic)
+        topic = self.by_name.get(queue.topic)
         if topic is not None and topic.sticky == queue.partition and topic.partitioner.batch_full is not None:
             topic.partitioner.batch_full()

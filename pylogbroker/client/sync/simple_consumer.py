@@ -38,11 +38,11 @@ class SimpleConsumer(BlockingClient[AsyncSimpleConsumer]):
         return self._call(f"fetch from {topic}/{partition}", fetch, timeout)
 
     def multifetch(
-        self, wanted: Iterable[FetchSpec], *, max_wait_ms: int = 0, min_bytes: int = 0, timeout: float | None = None
+        self, specs: Iterable[FetchSpec], *, max_wait_ms: int = 0, min_bytes: int = 0, timeout: float | None = None
     ) -> list[MessageSet]:
         """Fetch sets in one request, each of `(topic, partition, offset[, max_bytes])`."""
         waiting = {"max_wait_ms": max_wait_ms, "min_bytes": min_bytes}
-        return self._call("multifetch", partial(self._client.multifetch, list(wanted), **waiting), timeout)
+        return self._call("multifetch", partial(self._client.multifetch, list(specs), **waiting), timeout)
 
     def get_offsets_before(
         self, topic: str, partition: int, time: int, max_offsets: int = 1, timeout: float | None = None

@@ -71,8 +71,8 @@ class Legacy07Adapter:
         self._decode_value = decode_value
         self._check_crcs = settings.boolean("check.crcs")
 
-    def fetch(self, wanted: Sequence[FetchTarget], wait: Wait) -> Deferred[list[FetchedMessages]]:
-        return ensureDeferred(self._fetch(wanted))
+    def fetch(self, targets: Sequence[FetchTarget], wait: Wait) -> Deferred[list[FetchedMessages]]:
+        return ensureDeferred(self._fetch(targets))
 
     async def _fetch(self, targets: Sequence[FetchTarget]) -> list[FetchedMessages]:
         ranges = [FetchRange(target.topic, target.partition, target.offset, target.max_bytes) for target in targets]

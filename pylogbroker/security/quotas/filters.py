@@ -32,21 +32,21 @@ class Component(Protocol):
 
 @attrs.frozen
 class QuotaFilter:
-    """Wanted names by field, None for any. With `strict`, entities have no other parts."""
+    """Names by field, None for any. With `strict`, entities have no other parts."""
 
-    wanted: dict[str, str | None]
+    names: dict[str, str | None]
     strict: bool
 
     def select(self, table: QuotaTable) -> Iterator[tuple[QuotaEntity, Quotas]]:
-        if self.strict and not self.wanted:
+        if self.strict and not self.names:
             return iter(())
         return ((entity, quotas) for entity, quotas in table.entities.items() if self._matches(entity))
 
     def _matches(self, entity: QuotaEntity) -> bool:
         parts = {field: name for field, name in zip(entity._fields, entity, strict=True) if name is not None}
-        if self.strict and len(parts) != len(self.wanted):
+        if self.strict and len(parts) != len(self.names):
             return False
-        return all(field in parts and name in (None, parts[field]) for field, name in self.wanted.items())
+        return all(field in parts and name in (None, parts[field]) for field, name in self.names.items())
 
 
 def parse_filter(components: Sequence[Component], strict: bool) -> QuotaFilter:

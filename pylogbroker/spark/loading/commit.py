@@ -97,7 +97,7 @@ class ManifestCommitter:
         listed = self.store.listed({self._directory(part.slice) for part in self.parts})
         if listed:
             _check_unchanged(self.store, self.manifest)
-            self.store.each(self.store.delete, leftovers(self.manifest, listed, self.entries))
+            self.store.for_all(self.store.delete, leftovers(self.manifest, listed, self.entries))
 
     def _covered(self) -> dict[TopicPartition, list[Range]]:
         covered = {key: list(ranges) for key, ranges in self.before.items()}

@@ -129,7 +129,7 @@ class LoadJob:
         if manifest == state.before and not state.leftovers:
             return manifest
         written = write_manifest(self.store, manifest)
-        self.store.each(self.store.delete, state.leftovers)
+        self.store.for_all(self.store.delete, state.leftovers)
         return written
 
     def _parameters(self, manifest: Manifest) -> TaskParameters:
@@ -146,7 +146,7 @@ class LoadJob:
 
     def _replay(self, cluster: BlockingCluster, state: _TargetState) -> tuple[Manifest, UnfinishedReplay]:
         request_key, manifest = self._request_key(), state.manifest
-        if manifest.replay is None or manifest.replay.asked != request_key:
+        if manifest.replay is None or manifest.replay.request_key != request_key:
             parts = Planner(cluster, self.options, manifest, self.window).replay()
             if manifest.left_by(parts):
                 self._check_schema(manifest)

@@ -85,7 +85,7 @@ class ManifestEntry:
 @attrs.frozen
 class UnfinishedReplay:
     generation: int
-    asked: str
+    request_key: str
     schema: str
     arrow: str
     parts: tuple[Part, ...]
@@ -148,10 +148,10 @@ class Manifest:
         number = self.generations + 1
         return attrs.evolve(self, entries=entries, begins=begins, generation=number, generations=number, replay=None)
 
-    def with_replay(self, asked: str, schema: str, arrow: str, parts: Iterable[Part]) -> Manifest:
+    def with_replay(self, request_key: str, schema: str, arrow: str, parts: Iterable[Part]) -> Manifest:
         number = self.generations + 1
         return attrs.evolve(
-            self, generations=number, replay=UnfinishedReplay(number, asked, schema, arrow, tuple(parts))
+            self, generations=number, replay=UnfinishedReplay(number, request_key, schema, arrow, tuple(parts))
         )
 
     def left_by(self, parts: Iterable[Part]) -> list[ManifestEntry]:
@@ -186,7 +186,7 @@ class Manifest:
             "arrow": self.arrow,
             "topics": dict(self.topics),
             "begins": [[*key, begin] for key, begin in sorted(self.begins.items())],
-            "replay": None if self.replay is None else attrs.asdict(self.replay),
+            "replay": None if self.replay is None else _fields_of(self.replay),
             "replaced": [attrs.asdict(replaced) for replaced in self.replaced],
         }
         lines = ",\n".join(json.dumps(_compact(entry)) for entry in self.entries)
@@ -263,6 +263,11 @@ def _is_replaced(entry: ManifestEntry, again: Mapping[TopicPartition, list[Range
 
 def _compact(entry: ManifestEntry) -> dict[str, Any]:
     return {name: value for name, value in attrs.asdict(entry).items() if value is not None and value is not False}
+
+
+def _fields_of(replay: UnfinishedReplay) -> dict[str, Any]:
+    fields = attrs.asdict(replay)
+    return {"asked": fields.pop("request_key"), **fields}
 
 
 def _replay_of(fields: Mapping[str, Any]) -> UnfinishedReplay:

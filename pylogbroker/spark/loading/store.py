@@ -96,9 +96,9 @@ class Store:
         return {info.base_name: info.size for info in infos if info.type == pafs.FileType.File}
 
     def listed(self, directories: Collection[str]) -> dict[str, dict[str, int]]:
-        return dict(zip(directories, self.each(self.files, directories), strict=True))
+        return dict(zip(directories, self.for_all(self.files, directories), strict=True))
 
-    def each(self, ask: Callable[[T], R], items: Iterable[T]) -> list[R]:
+    def for_all(self, ask: Callable[[T], R], items: Iterable[T]) -> list[R]:
         """Call `ask` for each item; in parallel if remote."""
         if self.is_local:
             return [ask(item) for item in items]

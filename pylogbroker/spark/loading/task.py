@@ -74,7 +74,7 @@ def whole_files(
     """Return published files within a slice, apart and not `listed`; `names` are files with sizes."""
     directory = directory_of(parameters.generation, where.topic, where.partition)
     sizes = {f"{directory}/{name}": size for name, size in names.items() if _is_in(where, name)}
-    footers = store.each(lambda path: read_footer(store, path, sizes[path]), sorted(sizes.keys() - set(listed)))
+    footers = store.for_all(lambda path: read_footer(store, path, sizes[path]), sorted(sizes.keys() - set(listed)))
     entries = [footer.entry for footer in footers if footer is not None and _is_of(footer, parameters, where)]
     return apart(entries, (), lambda entry: entry.range)
 

@@ -94,17 +94,17 @@ class MicroBatches:
         self._ask_ends(begins)
         return self._step(self._within(begins, most) or begins, begins, ids)
 
-    def next(self, known: Positions, logged: TopicIds, most: int | None, everything: bool) -> MicroBatch | None:
-        """Return the step after `known`, positions in topics with the `logged` ids; without one, wait briefly."""
+    def next(self, reached: Positions, logged: TopicIds, most: int | None, everything: bool) -> MicroBatch | None:
+        """Return the step after `reached`, positions in topics with the `logged` ids; without one, wait briefly."""
         self._logged = logged
         self._refresh_if_due()
-        self._ask_ends(known)
-        begins = self._begins(known)
+        self._ask_ends(reached)
+        begins = self._begins(reached)
         ids = self._ids_of(begins)
-        restarted = {key: begin for key, begin in begins.items() if known.get(key) != begin}
+        restarted = {key: begin for key, begin in begins.items() if reached.get(key) != begin}
         end = self._end(begins, most, everything)
-        has_new_ids = any(topic in ids and ids[topic] != logged.get(topic) for topic, _ in known)
-        if end is None and (known.keys() - begins.keys() or known.keys() & restarted.keys() or has_new_ids):
+        has_new_ids = any(topic in ids and ids[topic] != logged.get(topic) for topic, _ in reached)
+        if end is None and (reached.keys() - begins.keys() or reached.keys() & restarted.keys() or has_new_ids):
             end = begins
         if end is None and self._target is None and self._record_wait.wait(self.ends, _WAIT):
             self._ask_ends(begins)

@@ -93,7 +93,7 @@ class ErrorAnswers:
 
     def mirrored(self) -> Any:
         """Return a response to the selected elements alone."""
-        return self._mirror(self.call.api.response, self.call.asked, {}, self.target)
+        return self._mirror(self.call.api.response, self.call.whole_request, {}, self.target)
 
     def _mirror(self, cls: Any, source: Any, above: Keys, target: Any) -> Any:
         names, version = self.call.topic_names, self.call.context.api_version

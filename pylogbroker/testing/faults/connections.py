@@ -146,7 +146,7 @@ class FaultyProtocol(KafkaProtocol):
 
     def forget_routes(self) -> None:
         """Ask the factory's routes again: they have changed."""
-        self._headers.known.clear()
+        self._headers.checked.clear()
 
     def close_now(self) -> None:
         """Close; drop what was not sent."""

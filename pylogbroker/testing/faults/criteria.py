@@ -56,7 +56,7 @@ class Call:
         return name_of
 
     @property
-    def asked(self) -> Any:
+    def whole_request(self) -> Any:
         """The request; an incremental fetch has the partitions of its session."""
         request = self.request
         if isinstance(request, FetchRequest) and request.session_epoch > 0:
@@ -76,7 +76,7 @@ class Call:
         return _BROKERS_CLIENT.fullmatch(client_id) is not None
 
     def leaves(self) -> list[Keys]:
-        return list(leaves(self.asked, self.context.api_version, self.topic_names))
+        return list(leaves(self.whole_request, self.context.api_version, self.topic_names))
 
 
 def _topics_of(session: Any, request: FetchRequest) -> list[FetchTopic]:
