@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-from twisted.internet.interfaces import IAddress, IPullProducer, IPushProducer, ITransport
+from twisted.internet.interfaces import IAddress, IPullProducer, IPushProducer, ISSLTransport
 from twisted.internet.protocol import Factory, Protocol, connectionDone
 from twisted.logger import Logger
 from twisted.python.failure import Failure
@@ -44,7 +44,7 @@ class TlsFactory(Factory):
         self._factory.doStop()
 
 
-@implementer(ITransport)
+@implementer(ISSLTransport)  # by which requests know that they are secure
 class TlsLayer(Protocol):
     """Protocol of the network, and the transport of the protocol above it."""
 
@@ -115,6 +115,14 @@ class TlsLayer(Protocol):
             self._send()
             self.transport.loseConnection()
 
+    def loseWriteConnection(self) -> None:
+        """Send nothing more, but read on."""
+        if not self.disconnecting:
+            self.disconnecting = True
+            self._engine.close()
+            self._send()
+            self.transport.loseWriteConnection()
+
     def abortConnection(self) -> None:
         self.disconnecting = True
         self.transport.abortConnection()
@@ -143,8 +151,14 @@ class TlsLayer(Protocol):
     def setTcpNoDelay(self, enabled: bool) -> None:
         self.transport.setTcpNoDelay(enabled)
 
+    def getTcpNoDelay(self) -> bool:
+        return bool(self.transport.getTcpNoDelay())
+
+    def getTcpKeepAlive(self) -> bool:
+        return bool(self.transport.getTcpKeepAlive())
+
     def setTcpKeepAlive(self, enabled: bool) -> None:
         self.transport.setTcpKeepAlive(enabled)
 
-    def isSecure(self) -> bool:
-        return True
+    def getPeerCertificate(self) -> bytes | None:
+        return self._engine.peer_certificate

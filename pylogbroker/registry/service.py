@@ -34,7 +34,14 @@ from pylogbroker.registry.https import TlsFactory
 from pylogbroker.registry.levels import LEVELS
 from pylogbroker.registry.registry import SchemaRegistry
 from pylogbroker.registry.schemas_topic import NotPrimary, SchemasTopic
-from pylogbroker.registry.site import RegistryAnswer, RegistryApi, RegistryRequest, RegistryResource, error_answer
+from pylogbroker.registry.site import (
+    RegistryAnswer,
+    RegistryApi,
+    RegistryRequest,
+    RegistryResource,
+    error_answer,
+    error_content,
+)
 from pylogbroker.registry.validation import TopicValidation, validation_of
 from pylogbroker.rpc.answer_rows import sole_row
 from pylogbroker.schemas.registry_address import ADVERTISED, LISTENERS, advertised_url
@@ -106,7 +113,13 @@ class RegistryService:
         allowed = AllowedHosts((*config.http_allowed_hosts, *hosts, *advertised))
         context = None
         for listener in config.schema_registry_listeners:
-            site = CheckedSite(self._reactor, RegistryResource(self._respond), allowed, make_request=_RegistryRequest)
+            site = CheckedSite(
+                self._reactor,
+                RegistryResource(self._respond),
+                allowed,
+                make_request=_RegistryRequest,
+                error_content=error_content,
+            )
             factory = HttpFactory(_do_nothing, config.http_max_connections)
             factory.serve(site)
             self._factories.append(factory)

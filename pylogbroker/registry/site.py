@@ -164,6 +164,11 @@ def error_answer(error: RegistryError) -> RegistryAnswer:
     return RegistryAnswer(error.status, content)
 
 
+def error_content(path: bytes, status: int, reason: str) -> tuple[str, bytes]:
+    """Return type and content of the answer to a request that breaks a bound."""
+    return CONTENT_TYPE, error_answer(RegistryError(status, reason)).content
+
+
 def _body(content: bytes) -> Mapping[str, Any]:
     """Return the members of a body; raise RegistryError."""
     try:

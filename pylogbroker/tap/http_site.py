@@ -48,7 +48,9 @@ class HttpSite:
         put_health(root, self._readiness)
         root.putChild(b"metrics", self._metrics)
         hosts = AllowedHosts((*config.http_allowed_hosts, *(listener.host for listener in config.http_listeners)))
-        self.factory = CheckedSite(self._reactor, root, hosts, root.records.serves)
+        self.factory = CheckedSite(
+            self._reactor, root, hosts, root.records.serves, error_content=root.records.error_content
+        )
 
     def measure(self, broker: Broker, factories: Sequence[KafkaFactory]) -> None:
         """Serve the metrics of a broker and its listeners."""

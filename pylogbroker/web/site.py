@@ -5,15 +5,15 @@ address. So only known names are accepted as Host. Addresses are: no site can ha
 
 A body is short, and complete before its request is handled. On paths that take records, the request is handled from the
 first bytes of its body on (`request_bodies`). If the answer is complete earlier than the body, the connection reads on
-for some seconds, so that the client gets to see the answer, and is closed then.
+for some seconds, so that the client gets to see the answer, and is closed then. `bounded_channel` has the other bounds.
 """
 
 from __future__ import annotations
 
 import ipaddress
+import json
 import socket
 from collections.abc import Callable, Iterable
-from functools import partial
 from io import BytesIO
 from typing import Any, AnyStr, Final
 
@@ -22,16 +22,15 @@ from twisted.python.failure import Failure
 from twisted.web.resource import Resource
 from twisted.web.server import Request, Site
 
+from pylogbroker.web.bounded_channel import IDLE_SECONDS, BoundedChannel
 from pylogbroker.web.connections import HttpFactory
 from pylogbroker.web.request_bodies import BodyState, StreamedBody
+from pylogbroker.web.router.routes import JSON
 from pylogbroker.web.texts import answer_text
 
 log = Logger()
 
 BODY_BYTES_MAX: Final = 64 * 1024
-IDLE_SECONDS: Final = 75
-LINGER_SECONDS: Final = 5
-"""How long a connection reads on whose answer was complete before the body."""
 _HEADERS: Final = (
     (b"cache-control", b"no-store"),
     (
@@ -66,7 +65,7 @@ def _is_address(name: str) -> bool:
 class CheckedRequest(Request):
     body_bytes_max = BODY_BYTES_MAX
     site: CheckedSite
-    channel: Any
+    channel: BoundedChannel
     content: BytesIO
     body: StreamedBody
     """The body while it arrives; only of a request that `is_streamed`."""
@@ -97,8 +96,7 @@ class CheckedRequest(Request):
     def _take(self, size: int) -> None:
         """Answer a request whose body is too long, and close its connection."""
         if self._body_bytes <= self.body_bytes_max < self._body_bytes + size:
-            self.channel.transport.write(_too_long(self.body_bytes_max))
-            _linger(self.channel)
+            self.channel.reject(413, f"a body has at most {self.body_bytes_max:,} bytes here")
         self._body_bytes += size
 
     def requestReceived(self, command: bytes, path: bytes, version: bytes) -> None:
@@ -124,7 +122,7 @@ class CheckedRequest(Request):
         if self.body.state is BodyState.OPEN:
             self.body.close()
             self.channel.persistent = False
-            self.channel.loseConnection = partial(_linger, self.channel)
+            self.channel.loseConnection = self.channel.linger  # type: ignore[method-assign]  # which `finish` calls
         super().finish()
 
     def getHeader(self, key: AnyStr) -> AnyStr | None:
@@ -135,9 +133,8 @@ class CheckedRequest(Request):
         return None if value is None else value.decode(errors="replace")
 
     def process(self) -> None:
-        if self._body_bytes <= self.body_bytes_max:
-            self.path = self.path if self.path.startswith(b"/") else b"/"  # Twisted answers * with its version
-            super().process()
+        self.path = self.path if self.path.startswith(b"/") else b"/"  # Twisted answers * with its version
+        super().process()
 
     def render(self, resrc: Resource) -> None:
         self.responseHeaders.removeHeader(b"server")  # it would name the version of Twisted
@@ -165,43 +162,23 @@ class CheckedRequest(Request):
         return reason
 
 
-def _too_long(bytes_max: int) -> bytes:
-    text = f"a body has at most {bytes_max:,} bytes here\n".encode()
-    head = "HTTP/1.1 413 Content Too Large\r\nConnection: close\r\nContent-Type: text/plain; charset=utf-8\r\n"
-    return f"{head}Content-Length: {len(text)}\r\n\r\n".encode() + text
-
-
-def _linger(channel: Any) -> None:
-    """Close a connection for writing, and drop what comes for some seconds: a reset would discard the answer."""
-    transport = channel.transport
-    transport.unregisterProducer()
-    channel.setTimeout(None)
-    channel.dataReceived = _drop
-    closing = channel.callLater(LINGER_SECONDS, transport.abortConnection)
-    lose = channel.connectionLost
-
-    def lost(reason: Failure) -> None:
-        if closing.active():
-            closing.cancel()
-        lose(reason)
-
-    channel.connectionLost = lost
-    transport.resumeProducing()
-    transport.loseWriteConnection()
-
-
-def _drop(data: bytes) -> None:
-    """Do nothing with what a client goes on to send."""
-
-
 def _no_path(path: bytes) -> bool:
     return False
 
 
+def error_as_json(path: bytes, status: int, reason: str) -> tuple[str, bytes]:
+    """Return type and content of the answer to a request that breaks a bound."""
+    return JSON, json.dumps({"error": reason, "status": status}).encode() + b"\n"
+
+
 class CheckedSite(Site):
-    """`streams_body_of` returns whether requests for a path are handled while their bodies arrive."""
+    """`streams_body_of` returns whether requests for a path are handled while their bodies arrive.
+
+    `error_content` is as `error_as_json`.
+    """
 
     noisy = False
+    protocol = BoundedChannel  # type: ignore[assignment]  # Twisted's chooses between versions of HTTP
 
     def __init__(
         self,
@@ -210,11 +187,13 @@ class CheckedSite(Site):
         hosts: AllowedHosts,
         streams_body_of: Callable[[bytes], bool] = _no_path,
         make_request: Callable[..., CheckedRequest] = CheckedRequest,
+        error_content: Callable[[bytes, int, str], tuple[str, bytes]] = error_as_json,
     ) -> None:
         super().__init__(root, requestFactory=make_request, timeout=IDLE_SECONDS, reactor=reactor)
         self.displayTracebacks = False
         self.hosts = hosts
         self.streams_body_of = streams_body_of
+        self.error_content = error_content
         self.connections: HttpFactory | None = None
 
     def startFactory(self) -> None:

@@ -11,6 +11,7 @@ from urllib.request import urlopen
 
 import pytest
 from twisted.internet import reactor
+from twisted.internet.task import Clock
 from twisted.internet.threads import deferToThread
 
 from pylogbroker.client.admin import AdminClient
@@ -18,7 +19,9 @@ from pylogbroker.client.admin.configs import ConfigResource
 from pylogbroker.client.producer import Producer
 from pylogbroker.config.changes import ConfigOperation, SettingChange
 from pylogbroker.errors import ConfigError, StartupError
+from pylogbroker.registry.https import TlsLayer
 from pylogbroker.registry.records import TOPIC
+from pylogbroker.registry.service import BODY_BYTES_MAX
 from pylogbroker.schemas.framing import framed
 from pylogbroker.schemas.registry_address import advertised_url
 from pylogbroker.security.acls.bindings import (
@@ -29,7 +32,9 @@ from pylogbroker.security.acls.bindings import (
     AclResourceType,
     ResourcePattern,
 )
+from pylogbroker.security.tls.engine import TlsEngine
 from pylogbroker.tap.service import BrokerService
+from pylogbroker.web.bounded_channel import HEAD_BYTES_MAX, BoundedChannel
 from tests.registry.hosted import RegistryUser
 from tests.support.certificates import Certificates
 from tests.support.reactor_run import run
@@ -215,6 +220,14 @@ async def allow(service: BrokerService, principal: str, operation: str, topic: s
     await admin.close()
 
 
+def test_a_request_over_tls_is_secure() -> None:
+    """Otherwise users of other machines could not log in."""
+    engine = TlsEngine(ssl.create_default_context(), is_server=False, host="broker")
+    channel = BoundedChannel()
+    channel.transport = TlsLayer(Clock(), channel, engine)
+    assert channel.isSecure()
+
+
 def test_https_by_the_certificate_of_the_broker(tmp_path: Path) -> None:
     certificates = Certificates(tmp_path / "certificates")
     context = ssl.create_default_context(cafile=certificates.authority_file)
@@ -225,6 +238,10 @@ def test_https_by_the_certificate_of_the_broker(tmp_path: Path) -> None:
         assert await safe.ask("POST /subjects/s/versions", ONE) == {"id": 1}
         long = {"schema": json.dumps({"type": "enum", "name": "E", "doc": "x" * 200_000, "symbols": ["A"]})}
         assert await safe.ask("POST /subjects/long/versions", long) == {"id": 2}
+        huge = {"schema": "x" * BODY_BYTES_MAX}
+        assert await safe.fail("POST /subjects/long/versions", huge) == (413, "a body has at most 4,194,304 bytes here")
+        code, message = await safe.fail("GET /subjects?subjectPrefix=" + "x" * HEAD_BYTES_MAX)
+        assert (code, message.partition(":")[0]) == (414, "a request line has at most 16,384 bytes")
         assert await safe.ask("GET /schemas/ids/2") == {"schema": long["schema"].replace(", ", ",").replace(": ", ":")}
 
     with_registry(

@@ -13,8 +13,9 @@ from twisted.python.failure import Failure
 from twisted.web.resource import Resource
 from twisted.web.server import NOT_DONE_YET
 
+from pylogbroker.web.bounded_channel import IDLE_SECONDS, LINGER_SECONDS
 from pylogbroker.web.request_bodies import WAITING_BYTES_MAX, StreamedBody
-from pylogbroker.web.site import IDLE_SECONDS, LINGER_SECONDS, AllowedHosts, CheckedRequest, CheckedSite
+from pylogbroker.web.site import AllowedHosts, CheckedRequest, CheckedSite
 from tests.web.test_site import Connection, HalfClosable, factory_of
 
 HEAD = b"POST /sink HTTP/1.1\r\nHost: localhost\r\n"

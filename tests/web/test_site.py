@@ -60,7 +60,7 @@ class HalfClosable(StringTransport):
 
 class Connection:
     def __init__(self, factory: HttpFactory, transport: StringTransport | None = None) -> None:
-        self.transport = transport or StringTransport()
+        self.transport = transport or HalfClosable()
         protocol = factory.buildProtocol(PEER)
         assert protocol is not None
         self.protocol = protocol
@@ -149,7 +149,7 @@ def test_a_long_body_ends_the_connection() -> None:
     announced = Connection(served(), HalfClosable())
     head = b"POST /livez HTTP/1.1\r\nHost: localhost\r\n"
     answer = announced.send(head + b"Content-Length: %d\r\n\r\n" % (BODY_BYTES_MAX + 1))
-    assert (answer.code, answer.body) == (413, "a body has at most 65,536 bytes here\n")
+    assert (answer.code, answer.body) == (413, '{"error": "a body has at most 65,536 bytes here", "status": 413}\n')
     assert announced.transport.half_closed
     chunk = b"%x\r\n%s\r\n" % (BODY_BYTES_MAX, bytes(BODY_BYTES_MAX))
     chunked = Connection(served(), HalfClosable())

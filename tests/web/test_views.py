@@ -9,7 +9,6 @@ from urllib.parse import parse_qsl, urlencode
 
 from twisted.internet.address import IPv4Address
 from twisted.internet.task import Clock
-from twisted.internet.testing import StringTransport
 
 from pylogbroker.broker.apis import find_coordinator, offset_commit
 from pylogbroker.groups import Join, JoinResult, Sync
@@ -27,7 +26,7 @@ from pylogbroker.wire.messages.offset_commit import (
 from tests.broker.nodes import CLUSTER_ID, NODE_ID, START, NodeTests
 from tests.broker.trees import now
 from tests.web.described import operation
-from tests.web.test_site import Connection, factory_of
+from tests.web.test_site import Connection, HalfClosable, factory_of
 
 NOW = int(START * 1000)
 HOSTILE = "<script>alert(1)</script>"
@@ -56,7 +55,7 @@ class ViewTests(NodeTests):
 
     def connect(self) -> Connection:
         here = IPv4Address("TCP", self.address, 9464)
-        return Connection(self.factory, StringTransport(here, IPv4Address("TCP", self.address, 40000)))
+        return Connection(self.factory, HalfClosable(here, IPv4Address("TCP", self.address, 40000)))
 
     def ask(self, view: str, code: int = 200) -> Any:
         """Ask for a view by its name and parameters: those of its path, too, are given as in a query."""

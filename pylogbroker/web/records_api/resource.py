@@ -7,7 +7,7 @@ POST       writes and commits
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import attrs
 from twisted.web.resource import Resource
@@ -18,7 +18,7 @@ from pylogbroker.web.late_answers import LateAnswers
 from pylogbroker.web.records_api.calls import HttpCall, Shared, json_line
 from pylogbroker.web.records_api.confluent import confluent_error, is_confluent
 from pylogbroker.web.records_api.cross_origin import CrossOriginRules
-from pylogbroker.web.records_api.errors import Rejected, error_row, status_of_error
+from pylogbroker.web.records_api.errors import RecordError, Rejected, status_of_error
 from pylogbroker.web.records_api.feeds import Feeds
 from pylogbroker.web.records_api.followers import retry_later, wants_events
 from pylogbroker.web.records_api.json_members import BadRecord
@@ -61,6 +61,11 @@ class RecordsResource(Resource):
     def serves(self, path: bytes) -> bool:
         """Return whether a path is one of the records API, or below those of Confluent's, whose errors have a form."""
         return is_confluent(path) or self._router.has_path(path.decode("ascii", "replace"))
+
+    def error_content(self, path: bytes, status: int, reason: str) -> tuple[str, bytes]:
+        """Return type and content of an answer that has an error, in the form of its path."""
+        row: RecordError = {"error": reason, "status": status}
+        return JSON, json_line(confluent_error(row) if is_confluent(path) else row)
 
     def stop(self) -> None:
         self._shared.feeds.stop()
@@ -122,8 +127,7 @@ class RecordsResource(Resource):
             request.setHeader(b"allow", ", ".join(error.allowed).encode())
         if status == _UNAUTHORIZED:
             request.setHeader(b"www-authenticate", b'Basic realm="pylogbroker", charset="UTF-8"')
-        row: Any = {**error_row(error), "status": status}
-        return json_line(confluent_error(row) if is_confluent(request.path) else row)
+        return self.error_content(request.path, status, str(error))[1]
 
 
 def _status(error: Exception) -> int:
