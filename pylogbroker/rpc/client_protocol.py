@@ -60,12 +60,16 @@ class EncodedRequest(NamedTuple):
 
 
 class PreparedRequest(NamedTuple):
-    """Request whose body is encoded already; `decode` reads the response's body at a position in its frame."""
+    """Request whose body is encoded already; `decode` reads the response's body at a position in its frame.
+
+    `follow_up` takes the response, and returns the request that follows at once, or what the caller gets.
+    """
 
     kind: type[Request]
     version: int
     body: bytes
     decode: Callable[[memoryview, int], Any]
+    follow_up: Callable[[Any], Any] | None = None
 
 
 class _ApiCodec:

@@ -25,7 +25,7 @@ from pylogbroker.features import on_first_use
 from pylogbroker.rpc.client_protocol import ClientProtocol, PreparedRequest
 from pylogbroker.rpc.endpoint import dial
 from pylogbroker.rpc.errors import ConnectionLost, NotConnected, RequestTimedOut
-from pylogbroker.rpc.pipelined_connection import PipelinedConnection
+from pylogbroker.rpc.pipelined_connection import FollowingRequest, PipelinedConnection
 from pylogbroker.rpc.settings import Address, ConnectionSettings
 from pylogbroker.wire import EncodingError, Request, UnsupportedVersion
 
@@ -96,7 +96,22 @@ class BrokerConnection(PipelinedConnection):
             return fail(error)
         if not expect_answer:
             return self._send_unanswered(chunks)
+        if isinstance(request, PreparedRequest) and request.follow_up is not None:
+            decode = partial(self._follow_up, decode, request.follow_up)
         return self._send_request(name, chunks, partial(UndecodedResponse, decode) if decode_later else decode, timeout)
+
+    def _follow_up(
+        self, decode: Callable[[memoryview], Any], follow_up: Callable[[Any], Any], frame: memoryview
+    ) -> Any:
+        """Return the request that follows a response, or the answer for the caller."""
+        answer = decode(frame)
+        if self._held is not None:  # the client is authenticated again
+            return answer
+        answer = follow_up(answer)
+        if not isinstance(answer, PreparedRequest) or answer.follow_up is None:
+            return answer
+        _, chunks, decode = self._kafka.encode(answer)
+        return FollowingRequest(chunks, partial(self._follow_up, decode, answer.follow_up))
 
     def assume_versions(self, newest: Mapping[int, int]) -> None:
         """Use the newest versions by API key, and older ones if asked for, without a negotiation."""

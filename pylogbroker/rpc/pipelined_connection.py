@@ -1,6 +1,8 @@
 """Connection to a broker: pending requests and responses, in order.
 
     connected --request--> pending (first in, first out) --response--> its Deferred
+                              |         ^                    |
+                              |         +- FollowingRequest -+
                               |
                               +-- lost, timed out, invalid response --> every pending Deferred fails, once
 
@@ -12,7 +14,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from twisted.internet.defer import Deferred, fail, succeed
 from twisted.internet.interfaces import IDelayedCall
@@ -26,6 +28,13 @@ from pylogbroker.wire import FrameSplitter, OtherProtocol, WireError
 from pylogbroker.wire.recognition import TLS
 
 Read = Callable[[memoryview], Any]
+
+
+class FollowingRequest(NamedTuple):
+    """Request that is sent as soon as a response is read, in place of that one's: the Deferred waits for the last."""
+
+    chunks: Iterable[Any]
+    read: Read
 
 
 class _PendingRequest:
@@ -153,9 +162,16 @@ class PipelinedConnection(Protocol):
         except WireError as error:
             self._protocol_violated(f"that cannot be decoded: {error}")
             return
+        if self._ended is not None:  # what read it has closed the connection
+            return
         self._waiting.popleft()
         self._has_responses = True
-        waiting.deferred.callback(answer)
+        if type(answer) is FollowingRequest:
+            waiting.read, waiting.deadline = answer.read, self._seconds() + self._timeout
+            self._waiting.append(waiting)
+            self._send(answer.chunks)
+        else:
+            waiting.deferred.callback(answer)
 
     def _description(self, violation: WireError) -> str:
         if isinstance(violation, OtherProtocol) and violation.name == TLS:

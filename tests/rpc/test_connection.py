@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from twisted.internet.defer import Deferred, ensureDeferred
@@ -114,6 +114,44 @@ class TestHandshake(ConnectionTests):
         answer = self.connection.request(prepared)
         self.connection.dataReceived(heartbeat_answer(7, 0))
         self.failureResultOf(answer, ConnectionLost)
+
+    def test_a_request_that_follows_up_a_response_is_sent_at_once(self) -> None:
+        answers = self.follow_up(3)
+        for correlation_id in range(1, 4):
+            self.assertEqual(
+                self.transport.take(), frame(struct.pack(">hhih2s", HEARTBEAT, 1, correlation_id, 2, b"me"))
+            )
+            self.assertNoResult(answers)
+            self.clock.advance(20)  # each has a time of its own
+            self.connection.dataReceived(frame(struct.pack(">i", correlation_id) + b"%d" % correlation_id))
+        self.assertEqual(self.successResultOf(answers), [b"1", b"2", b"3"])
+        self.assertEqual(self.transport.take(), b"")
+
+    def test_a_follow_up_is_not_answered_in_time(self) -> None:
+        answers = self.follow_up(2)
+        self.clock.advance(20)
+        self.connection.dataReceived(frame(struct.pack(">i", 1)))
+        self.clock.advance(29)
+        self.assertNoResult(answers)
+        self.clock.advance(2)
+        self.failureResultOf(answers, RequestTimedOut)
+
+    def test_a_follow_up_that_closes_the_connection(self) -> None:
+        answers = self.follow_up(1, self.connection.close)
+        self.connection.dataReceived(frame(struct.pack(">i", 1)))
+        self.failureResultOf(answers, Closed)
+
+    def follow_up(self, count: int, then: Callable[[], object] = list) -> Deferred[Any]:
+        """Send so many requests, each when the one before is answered; return a Deferred of all answers."""
+        answers: list[bytes] = []
+
+        def following(answer: bytes) -> PreparedRequest | list[bytes]:
+            answers.append(answer)
+            then()
+            return prepared if len(answers) < count else answers
+
+        prepared = PreparedRequest(HeartbeatRequest, 1, b"", lambda data, at: bytes(data[at:]), following)
+        return self.connection.request(prepared)
 
     def test_the_first_request_asks_for_versions(self) -> None:
         size, key, version, correlation_id = struct.unpack_from(">ihhi", self.greeting)

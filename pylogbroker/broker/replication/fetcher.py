@@ -7,6 +7,8 @@ Rounds follow each other. A replica that waits after an error is asked again whe
 are left out while their rate is exceeded. While `flush.messages` lets a replica write to the disk, the others' fetch
 does not wait for long, so that the next one reports what was written.
 
+While one replica alone gets records, and none becomes ready, its fetches follow each other in one round.
+
 Replicas that become ready while a fetch waits at the leader are fetched on a `SecondConnection` meanwhile.
 """
 
@@ -141,10 +143,17 @@ class ReplicaFetcher:
                 self._fetches_until = self._runtime.clock.seconds() + wait_ms / 1000
                 if self._is_woken:
                     self._fetch_meanwhile()
-                await requests.round(lookups, fetches, wait_ms)
+                await requests.round(lookups, fetches, wait_ms, self._may_repeat)
                 self._fetches_until = 0.0
             elif not self._is_woken:
                 await self._wait()
+
+    def _may_repeat(self) -> bool:
+        """Return whether the fetch that was answered may be followed by the same one, without another round."""
+        if self._is_stopped or self._is_woken or self._second:
+            return False
+        self._fetches_until = self._runtime.clock.seconds() + self._settings.wait_max_ms / 1000
+        return True
 
     def _wait_ms(self, is_syncing: bool) -> int:
         """Return how long a fetch waits for records: less if other replicas may become ready meanwhile."""

@@ -87,6 +87,11 @@ class Followership:
         """Return whether its fetches share `follower.replication.throttled.rate`."""
         return self.partition.is_throttled_follower and not self.follower.has_caught_up
 
+    @property
+    def is_fetching(self) -> bool:
+        """Return whether the next request is a fetch, and need not wait."""
+        return self.follower.state is FollowerState.FETCHING and self.follower.retry_at_ms is None
+
     def check_read(self, offset: int) -> None:
         self.follower.check_read(offset)
 

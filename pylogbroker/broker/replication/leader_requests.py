@@ -3,13 +3,16 @@
     round   --> OffsetForLeaderEpoch, ListOffsets: after an error, or before `inter.broker.protocol.version` 2.7
             --> Fetch: the others, with records from 1 byte on, or after a wait
 
+A fetch that names one partition may get records of it alone. The next one follows at once then (`_Repetition`), without
+a new round, unless other replicas are ready, or the caller of `round` has other work.
+
 An incremental response has the partitions with news. Fetches that it leaves out stay pending, in the leader's session:
 a round costs what changes, not what is followed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, Protocol
 
 import attrs
@@ -58,8 +61,14 @@ _LIST_OFFSETS_VERSIONS = {LeaderOffset.LOCAL_START: 8, LeaderOffset.LAST_TIERED:
 _FORMS_MAX = 64
 """Partitions that were named alone, and are remembered; with more, all are learned again."""
 
+_FollowUp = Callable[[FetchResponse], Any]
 Lookups = Mapping[TopicPartition, tuple[Followership, FollowerRequest]]
 Fetches = dict[FetchedPartition, FetchPartition]
+
+
+def _never() -> bool:
+    """Return False: each fetch is a round of its own."""
+    return False
 
 
 class NextRound(NamedTuple):
@@ -149,13 +158,15 @@ class LeaderRequests:
                 is_syncing |= replica.is_syncing
         return NextRound(lookups, fetches, is_syncing)
 
-    async def round(self, lookups: Lookups, new: Fetches, wait_ms: int) -> None:
-        """Look up, and fetch with what is `new` among the pending fetches."""
+    async def round(
+        self, lookups: Lookups, new: Fetches, wait_ms: int, may_repeat: Callable[[], bool] = _never
+    ) -> None:
+        """Look up, and fetch with what is `new` among the pending fetches; repeat that while `may_repeat` says so."""
         try:
             if lookups:
                 await self._find_epoch_ends(_of_kind(lookups, FindEpochEnd))
                 await self._list_offsets(_of_kind(lookups, ListOffset))
-            await self._fetch(new, wait_ms)
+            await self._fetch(new, wait_ms, may_repeat)
         except Exception as error:
             self._session.end()
             if not self._is_closed and self._runtime.may_log(f"fetches from broker {self._leader}"):
@@ -170,7 +181,7 @@ class LeaderRequests:
 
     # Fetch
 
-    async def _fetch(self, fetches: Fetches, wait_ms: int) -> None:
+    async def _fetch(self, fetches: Fetches, wait_ms: int, may_repeat: Callable[[], bool]) -> None:
         if not self.pending:
             return
         by_id = self._replicas.have_topic_ids
@@ -187,9 +198,11 @@ class LeaderRequests:
         for key in over:
             fetches.pop(key, None)  # it was removed meanwhile
         version = self._settings.protocol.fetch_version(has_topic_ids=by_id)
-        request = self._request(fetches, over, wait_ms, version)
+        request = self._request(fetches, over, wait_ms, version, may_repeat)
         self.fetches += 1
-        response: FetchResponse = await self._channel.request(request, version)
+        response: FetchResponse | None = await self._channel.request(request, version)
+        if response is None:  # the last of several, and all of it was taken
+            return
         if response.error_code:
             self._session.end()
             for replica, failed in self.pending.values():
@@ -207,7 +220,12 @@ class LeaderRequests:
             self._end_pending()
 
     def _request(
-        self, fetches: Fetches, over: list[FetchedPartition], wait_ms: int, version: int
+        self,
+        fetches: Fetches,
+        over: list[FetchedPartition],
+        wait_ms: int,
+        version: int,
+        may_repeat: Callable[[], bool],
     ) -> FetchRequest | PreparedRequest:
         """Return the request for fetches, prepared if it repeats an earlier one that named the same partition alone."""
         if len(fetches) != 1 or over or not self._session.is_incremental or version < FIRST_PREPARED:
@@ -216,7 +234,7 @@ class LeaderRequests:
         form = self._forms.get((key, wait_ms))
         if form is not None and form.is_of(self._session.id, self.broker_epoch):
             if self._session.names(key, partition):
-                return form.request(self._session.epoch, partition)
+                return form.request(self._session.epoch, partition, _Repetition(self, form, key, may_repeat).follow_up)
             return self._new_request(fetches, over, wait_ms, version)
         request = self._new_request(fetches, over, wait_ms, version)
         if request.topics:
@@ -227,6 +245,47 @@ class LeaderRequests:
                     self._forms.clear()
                 self._forms[key, wait_ms] = None
         return request
+
+    def repeated(
+        self, form: PreparedFetch, key: FetchedPartition, response: FetchResponse, follow_up: _FollowUp
+    ) -> PreparedRequest | None:
+        """Take a usual response; return the next request for its partition, or None if its replica does not fetch."""
+        self._session.answered(response.session_id)
+        place = key.topic, key.partition
+        replica, request = pending = self.pending[place]
+        replica.fetched(request, response.responses[0].partitions[0])
+        if self.pending.get(place) is not pending:  # it was removed meanwhile
+            return None
+        following = replica.next_request() if replica.is_fetching else None
+        if not isinstance(following, FetchFrom):
+            self.take_pending(place)
+            return None
+        self.pending[place] = replica, following
+        partition = self._partition(replica, following)
+        if not self._session.names(key, partition):
+            return None
+        self.fetches += 1
+        return form.request(self._session.epoch, partition, follow_up)
+
+    def is_usual(self, form: PreparedFetch, key: FetchedPartition, response: FetchResponse) -> bool:
+        """Return whether a response has records of a partition that is pending, and nothing else is to be done."""
+        if (
+            response.error_code
+            or response.session_id != self._session.id
+            or len(response.responses) != 1
+            or self._answered
+            or self._is_session_outdated
+            or self._replicas.resting
+            or not self._is_pending(key)
+            or not form.is_of(self._session.id, self.broker_epoch)
+            or not self._settings.throttle.is_unlimited
+        ):
+            return False
+        [topic] = response.responses
+        if topic.topic_id != key.topic_id or len(topic.partitions) != 1:
+            return False
+        [answer] = topic.partitions
+        return bool(answer.partition_index == key.partition and not answer.error_code and answer.records)
 
     def _new_request(self, fetches: Fetches, over: list[FetchedPartition], wait_ms: int, version: int) -> FetchRequest:
         settings = self._settings
@@ -351,6 +410,23 @@ class LeaderRequests:
 
     async def _send(self, request: Request) -> Any:
         return await self._channel.request(request, self._settings.protocol.version_of(request.api_key))
+
+
+@attrs.frozen(eq=False, repr=False)
+class _Repetition:
+    """Fetches for one partition that follow each other while it alone has news."""
+
+    _requests: LeaderRequests
+    _form: PreparedFetch
+    _key: FetchedPartition
+    _may_repeat: Callable[[], bool]
+
+    def follow_up(self, response: FetchResponse) -> PreparedRequest | FetchResponse | None:
+        """Return the request that follows a response, or the response, or None if it was taken, and none follows."""
+        requests, form, key = self._requests, self._form, self._key
+        if not requests.is_usual(form, key, response) or not self._may_repeat():
+            return response
+        return requests.repeated(form, key, response, self.follow_up)
 
 
 def _of_kind(requests: Lookups, kind: type[FollowerRequest]) -> Lookups:

@@ -10,9 +10,10 @@ encoded as usual. An answer that has another form is decoded as usual. Fields an
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from copy import copy
 from struct import Struct
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 import attrs
@@ -79,13 +80,16 @@ class PreparedFetch:
     def is_of(self, session_id: int, broker_epoch: int) -> bool:
         return session_id == self._session_id and broker_epoch == self._broker_epoch
 
-    def request(self, session_epoch: int, partition: FetchPartition) -> PreparedRequest:
+    def request(
+        self, session_epoch: int, partition: FetchPartition, follow_up: Callable[[FetchResponse], Any] | None = None
+    ) -> PreparedRequest:
+        """Return a request; see `PreparedRequest` for `follow_up`."""
         fields = self._fields.pack(
             partition.partition, partition.current_leader_epoch, partition.fetch_offset, partition.last_fetched_epoch,
             partition.log_start_offset, partition.partition_max_bytes, _NO_TAGS,
         )  # fmt: skip
         body = b"".join((self._before, _pack_int(session_epoch), self._between, fields, self._behind))
-        return PreparedRequest(FetchRequest, self._version, body, self._decode)
+        return PreparedRequest(FetchRequest, self._version, body, self._decode, follow_up)
 
     def _decode(self, frame: memoryview, at: int) -> FetchResponse:
         """Return the response; raise WireError if it is invalid."""

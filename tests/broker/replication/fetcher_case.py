@@ -40,8 +40,11 @@ class Replica:
     topic_id: UUID = TOPIC_ID
     heard: list[Any] = attrs.field(factory=list)
     is_syncing: bool = False
+    is_fetching: bool = True
+    is_throttled: bool = False
     on_ready: Any = None
     on_asked: Callable[[], None] | None = None
+    on_fetched: Callable[[], None] | None = None
     follower: FollowerReplica = attrs.field(
         factory=lambda: FollowerReplica(ModelLog(), 1, ReplicationSettings(), 0), init=False
     )
@@ -54,6 +57,8 @@ class Replica:
 
     def fetched(self, request: FollowerRequest, answer: Any) -> None:
         self.heard.append("fetched")
+        if self.on_fetched is not None:
+            self.on_fetched()
 
     def not_answered(self, request: FollowerRequest) -> None:
         self.heard.append("not answered")
@@ -70,15 +75,25 @@ class Replica:
 
 @attrs.define(eq=False)
 class Channel:
+    """Follows up responses as a connection does."""
+
     sent: list[tuple[Request, Deferred[Any]]] = attrs.field(factory=list)
     is_closed: bool = False
     prepared: int = 0
+    followed_up: int = 0
+    _follow_ups: dict[Deferred[Any], Callable[[Any], Any]] = attrs.field(factory=dict)
 
     def request(self, request: Request | PreparedRequest, version: int | None = None) -> Deferred[Any]:
         response: Deferred[Any] = Deferred()
-        self.sent.append((decoded(request), response))
-        self.prepared += isinstance(request, PreparedRequest)
+        self._send(request, response)
         return response
+
+    def _send(self, request: Request | PreparedRequest, response: Deferred[Any]) -> None:
+        self.sent.append((decoded(request), response))
+        if isinstance(request, PreparedRequest):
+            self.prepared += 1
+            if request.follow_up is not None:
+                self._follow_ups[response] = request.follow_up
 
     def close(self) -> None:
         self.is_closed = True
@@ -86,7 +101,13 @@ class Channel:
     def answer(self, response: Any) -> Any:
         """Answer the oldest request; return it."""
         request, waiting = self.sent.pop(0)
-        waiting.callback(response)
+        follow_up = self._follow_ups.pop(waiting, None)
+        result = response if follow_up is None else follow_up(response)
+        if isinstance(result, PreparedRequest):
+            self.followed_up += 1
+            self._send(result, waiting)
+        else:
+            waiting.callback(result)
         return request
 
 
@@ -94,8 +115,8 @@ def fetch_from(offset: int) -> FetchFrom:
     return FetchFrom(1, offset, 1, 0)
 
 
-def fetched(*indexes: int, session: int = 0) -> FetchResponse:
-    partitions = [PartitionData(index, records=b"") for index in indexes]
+def fetched(*indexes: int, session: int = 0, records: bytes = b"") -> FetchResponse:
+    partitions = [PartitionData(index, records=records) for index in indexes]
     topics = [FetchableTopicResponse(topic_id=TOPIC_ID, partitions=partitions)] if indexes else []
     return FetchResponse(session_id=session, responses=topics)
 
