@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, Final
 
 import attrs
 from twisted.internet.address import IPv4Address
 from twisted.internet.task import Clock
 
 from pylogbroker.broker.requests.deferred_actions import DeferredActions
+from pylogbroker.broker.runtime.slices import Slices
 from pylogbroker.net.joined_reads import JoinedReads
 from pylogbroker.net.large_requests import LargeRequests
 from pylogbroker.net.latencies import ReadSampler
@@ -18,6 +20,8 @@ from pylogbroker.net.protocol import KafkaProtocol, Unmetered
 from pylogbroker.net.routes import Routes
 from pylogbroker.peer_log_limit import PeerLogLimit
 from pylogbroker.wire import request_codec
+
+_LOOK_SECONDS: Final = 0.0004  # three looks are more than the time until the next slice
 
 
 class FakeTransport:
@@ -97,6 +101,12 @@ class FakeFactory:
 
     def connection_lost(self, protocol: KafkaProtocol) -> None:
         self.lost.append(protocol.host)
+
+
+def counted_slices(clock: Clock, seconds: float = 0.0) -> Slices:
+    """Slices by a time that depends on how often they look at it, and not on the machine's speed."""
+    looks = itertools.count()
+    return Slices(clock, seconds, lambda: next(looks) * _LOOK_SECONDS)
 
 
 def connect(factory: FakeFactory) -> tuple[KafkaProtocol, FakeTransport]:

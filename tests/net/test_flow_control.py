@@ -25,7 +25,6 @@ from twisted.internet.task import Clock
 
 from pylogbroker.broker.requests.api import Api
 from pylogbroker.broker.requests.deferred_actions import DeferredActions
-from pylogbroker.broker.runtime.slices import Slices
 from pylogbroker.errors import ProtocolViolation
 from pylogbroker.long_loops import give_way
 from pylogbroker.net import flow_control
@@ -37,7 +36,7 @@ from pylogbroker.wire.messages.metadata import (
     MetadataResponse,
     MetadataResponseTopic,
 )
-from tests.net.fakes import FakeFactory, connect, frame
+from tests.net.fakes import FakeFactory, connect, counted_slices, frame
 from tests.support.examples import examples
 
 ROW = re.compile(r"^    (?P<state>\S.*?|) {2,}(?P<event>[A-Z]+) {2,}(?P<next>[A-Z_]+)(  |$)", re.MULTILINE)
@@ -169,7 +168,9 @@ class Connection(RuleBasedStateMachine):
         self.clock = Clock()
         self.factory = FakeFactory((), self.clock, deferred_actions=DeferredActions(self.clock))
         self.factory.apis = (Api.of(MetadataRequest, self.handle),)
-        self.factory.services = SimpleNamespace(runtime=SimpleNamespace(slices=Slices(self.clock, 0), in_thread=None))
+        self.factory.services = SimpleNamespace(
+            runtime=SimpleNamespace(slices=counted_slices(self.clock), in_thread=None)
+        )
         self.factory.quotas = SimpleNamespace(meters=SimpleNamespace(handle=self.handle_with_quota))
         self.protocol, self.transport = connect(self.factory)
         self.socket: deque[bytes] = deque()

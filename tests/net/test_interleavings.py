@@ -23,7 +23,6 @@ from twisted.internet.task import Clock
 
 from pylogbroker.broker.requests.api import Api
 from pylogbroker.broker.requests.deferred_actions import DeferredActions
-from pylogbroker.broker.runtime.slices import Slices
 from pylogbroker.long_loops import give_way, settled
 from pylogbroker.net.answer_queue import AnswerQueue
 from pylogbroker.net.protocol import KafkaProtocol
@@ -33,7 +32,7 @@ from pylogbroker.wire.messages.metadata import (
     MetadataResponse,
     MetadataResponseTopic,
 )
-from tests.net.fakes import FakeFactory, FakeTransport, connect, frame
+from tests.net.fakes import FakeFactory, FakeTransport, connect, counted_slices, frame
 from tests.net.test_protocol import correlation_ids
 from tests.support.examples import examples
 
@@ -146,7 +145,7 @@ class Run:
         self.factory = FakeFactory((), clock, deferred_actions=DeferredActions(clock))
         self.server = Server(self.factory)
         self.factory.apis = (Api.of(MetadataRequest, self.server.handle),)
-        self.factory.services = SimpleNamespace(runtime=SimpleNamespace(slices=Slices(clock, 0)))
+        self.factory.services = SimpleNamespace(runtime=SimpleNamespace(slices=counted_slices(clock)))
         self.links = [Link(*connect(self.factory)) for _ in range(CONNECTIONS)]
 
     def iterate(self) -> bool:

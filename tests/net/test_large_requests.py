@@ -11,14 +11,14 @@ from twisted.internet.task import Clock
 from twisted.trial.unittest import SynchronousTestCase
 
 from pylogbroker.broker.requests.api import Api
-from pylogbroker.broker.runtime.slices import Slices
+from pylogbroker.broker.runtime.slices import SLICE_SECONDS
 from pylogbroker.net import poller
 from pylogbroker.net.large_requests import LARGE_REQUEST_BYTES_MIN
 from pylogbroker.net.limits import MemoryLimit
 from pylogbroker.net.protocol import KafkaProtocol
 from pylogbroker.rpc.transport import RECEIVED_BOUND
 from pylogbroker.wire.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
-from tests.net.fakes import FakeFactory, connect, frame
+from tests.net.fakes import FakeFactory, connect, counted_slices, frame
 from tests.net.test_transport import Pair
 
 SMALL = frame(HeartbeatRequest(group_id="small"), 4, 1)
@@ -47,7 +47,9 @@ class LargeRequestTests(SynchronousTestCase):
         self.handled: list[str] = []
         self.factory = FakeFactory((Api.of(HeartbeatRequest, self.heartbeat),), max_request_bytes=1 << 27)
         self.factory.memory = MemoryLimit(1 << 30)
-        self.factory.services = SimpleNamespace(runtime=SimpleNamespace(slices=Slices(self.factory.reactor)))
+        self.factory.services = SimpleNamespace(
+            runtime=SimpleNamespace(slices=counted_slices(self.factory.reactor, SLICE_SECONDS))
+        )
 
     def heartbeat(self, broker: Any, context: Any, request: HeartbeatRequest) -> HeartbeatResponse:
         self.handled.append(request.group_id)

@@ -16,7 +16,6 @@ from twisted.trial.unittest import SynchronousTestCase
 
 from pylogbroker.broker.requests.api import Api
 from pylogbroker.broker.requests.context import RequestContext
-from pylogbroker.broker.runtime.slices import Slices
 from pylogbroker.errors import ErrorCode, KafkaError, ProtocolViolation
 from pylogbroker.long_loops import give_way, settled
 from pylogbroker.net import latencies
@@ -36,7 +35,7 @@ from pylogbroker.wire.messages.metadata import (
     MetadataResponseTopic,
 )
 from tests.broker.log_lines import logged_lines
-from tests.net.fakes import FakeFactory, FakeTransport, connect, frame
+from tests.net.fakes import FakeFactory, FakeTransport, connect, counted_slices, frame
 
 
 class Handlers:
@@ -441,7 +440,7 @@ class LongTests(SynchronousTestCase):
         self.handlers = Handlers()
         self.factory = FakeFactory(self.handlers.table())
         self.protocol, self.transport = connect(self.factory)
-        self.slices = Slices(self.factory.reactor, 0)
+        self.slices = counted_slices(self.factory.reactor)
         self.factory.services = SimpleNamespace(runtime=SimpleNamespace(slices=self.slices))
 
     def settle(self) -> None:
