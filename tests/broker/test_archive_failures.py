@@ -18,6 +18,7 @@ from pylogbroker.errors import ErrorCode
 from pylogbroker.metadata.delta import Delta
 from pylogbroker.plugins.remote_storages import DirectoryStorage
 from pylogbroker.storage import Origin
+from pylogbroker.storage.logdirs.offset_checkpoints import OffsetCheckpoints
 from pylogbroker.storage.remote.checked_store import StoreFailure
 from pylogbroker.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from tests.broker.archives import EARLIEST, NOW_MS, ArchiveTests, values_of
@@ -355,6 +356,22 @@ class RetentionTests(ArchiveTests):
         self.assertEqual(self.read_all(), ALL[5:])
         self.restart()
         self.assertEqual(self.read_all(), ALL[5:])
+
+    def test_a_log_start_is_stored_before_records_are_deleted_that_the_archive_has_not(self) -> None:
+        """Otherwise a crash would bring back the former log start, and the archive would have a gap."""
+        log = self.create().log
+        self.append("t", *VALUES)
+        self.archive_all()
+        self.append("t", *VALUES)
+        segments = len(log.segments)
+        log.delete_records_before(2 * len(VALUES) - 1)
+        with patch.object(OffsetCheckpoints, "save_log_starts", lambda checkpoints: []):
+            self.expire()
+        self.assertEqual(len(log.segments), segments)
+        self.expire()
+        self.assertEqual(len(log.segments), 1)
+        checkpoint = Path(self.directories[0]) / "log-start-offset-checkpoint"
+        self.assertIn(f"t 0 {2 * len(VALUES) - 1}\n", checkpoint.read_text())
 
     def test_records_that_are_deleted_while_they_are_read_are_out_of_range(self) -> None:
         log = self.create().log

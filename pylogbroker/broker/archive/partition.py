@@ -30,7 +30,7 @@ from pylogbroker.storage import DeletedFiles, Log
 from pylogbroker.storage.log.retention import expire_archived
 from pylogbroker.storage.remote.checked_store import StoreFailure
 from pylogbroker.storage.remote.contents import Contents
-from pylogbroker.storage.remote.lineage import choose
+from pylogbroker.storage.remote.lineage import choose, contiguous_end
 from pylogbroker.storage.remote.reading import RestoredState
 
 _EPOCH_MAX: Final = 2**31 - 1
@@ -114,6 +114,7 @@ class ArchivedPartition:
             partition.local_delete_policies,
             self._catalog.below_local_start()[1],
             self._deletable_end(),
+            self._stored_end(),
             self._note_kept,
         )
 
@@ -127,10 +128,17 @@ class ArchivedPartition:
             await catalog.listed(again=True)
 
     def _deletable_end(self) -> int:
-        """Return the offset before which local records may be deleted."""
+        """Return the offset before which records may be deleted for good."""
         if self._catalog.listing.is_beyond_end:
             return self.log.local_start_offset
         return self.log.log_end_offset if self.partition.copy_lag is None else self.stored_end
+
+    def _stored_end(self) -> int:
+        """Return the offset before which local records are stored, or below a log start that a crash does not undo."""
+        first = self.log.segments[0].base_offset
+        if self._catalog.listing.is_beyond_end:
+            return first
+        return contiguous_end(self._catalog.pieces, max(first, self.log.durable_start))
 
     # Restoring
 

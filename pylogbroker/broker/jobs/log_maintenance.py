@@ -123,11 +123,10 @@ class LogMaintenance:
         partition_log, gone = partition.log, list[DeletedFiles]()
         if partition_log.offline_reason:  # since the round began
             return
-        async for files in self._runtime.slices.over(self._expiry_steps(partition)):
-            if files is not None:
-                gone.append(files)
-            elif self._cleaner.is_busy_with(partition_log) or self._stopped:
-                return
+        await self._drop_expired(partition, gone)
+        if partition.archive is not None and partition_log.durable_start < partition_log.log_start_offset:
+            await self._runtime.in_thread(self._logs.checkpoints.save_log_starts)
+            await self._drop_expired(partition, gone)  # now also segments that are not stored
         if gone:
             is_archived = partition_log.local_start_offset > partition_log.log_start_offset
             log.info(
@@ -139,6 +138,13 @@ class LogMaintenance:
                 start=partition_log.local_start_offset,
             )
             self._disk.unlink_later(partition_log, gone)
+
+    async def _drop_expired(self, partition: Partition, gone: list[DeletedFiles]) -> None:
+        async for files in self._runtime.slices.over(self._expiry_steps(partition)):
+            if files is not None:
+                gone.append(files)
+            elif self._cleaner.is_busy_with(partition.log) or self._stopped:
+                return
 
     def _expiry_steps(self, partition: Partition) -> Iterator[DeletedFiles | None]:
         """Drop expired segments; of an archived log without its remote storage, none."""

@@ -96,6 +96,7 @@ class Log:
         "addressing",
         "byte_addressed",
         "cleaner_checkpoint",
+        "durable_start",
         "epochs",
         "failure_errno",
         "high_watermark",
@@ -138,7 +139,7 @@ class Log:
         self.segments = segments
         self.addressing = segments[0].file.addressing
         self.byte_addressed = self.addressing is not OFFSET_ADDRESSED
-        self.log_start_offset = log_start_offset
+        self.log_start_offset = self.durable_start = log_start_offset  # the latter survives a crash
         self.local_start_offset = max(log_start_offset, segments[0].base_offset)
         self.log_end_offset = log_end_offset
         self.high_watermark = log_start_offset  # set by the broker
@@ -589,6 +590,7 @@ class Log:
         self._reader.forget()
         self.cleaner_checkpoint = min(self.cleaner_checkpoint, offset)
         self.log_start_offset = min(self.log_start_offset, offset)
+        self.durable_start = min(self.durable_start, offset)
         self.local_start_offset = max(self.log_start_offset, self.segments[0].base_offset)
         self.high_watermark = min(self.high_watermark, offset)
         self.epochs.truncate_end(offset)

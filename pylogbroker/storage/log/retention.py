@@ -41,6 +41,7 @@ def expire_archived(
     local_policies: Iterable[GuardedPolicy],
     remote: Iterable[SegmentView],
     safe_end: int,
+    stored_end: int,
     note_kept: Callable[[], None] = lambda: None,
 ) -> Iterator[DeletedFiles | None]:
     """Like `expire` for an archived log, of which only records below `safe_end` may be deleted.
@@ -48,6 +49,9 @@ def expire_archived(
     `policies` name segments of the whole log, of which `remote` are those below the local start: the log starts behind
     them then. `local_policies` name local segments alone, which are dropped. If they name the active one, it is sealed,
     so that it can be copied. `note_kept` is called if they name segments that are not dropped.
+
+    Only segments below `stored_end` are dropped. Others below the log start are, when a crash does not bring the former
+    log start back: there would be a gap behind what is stored below.
     """
     views = yield from _views(log)
     if views is None or log.is_swapping:
@@ -60,7 +64,8 @@ def expire_archived(
     count = _count_expired(log, views, now_ms, local_policies, log.high_watermark)
     if count and count == len(log.segments):
         log.roll(now_ms)
-    dropped = sum(1 for view in views[:count] if view.next_offset <= max(safe_end, log.log_start_offset))
+    stored_end = max(min(stored_end, log.high_watermark), log.durable_start)
+    dropped = sum(1 for view in views[:count] if view.next_offset <= stored_end)
     if dropped < count:
         note_kept()
     yield from log.drop_oldest(dropped)

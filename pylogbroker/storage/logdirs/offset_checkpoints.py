@@ -38,8 +38,8 @@ class OffsetCheckpoints:
         return self._save(names.RECOVERY_POINTS, lambda log: log.recovery_point)
 
     def save_log_starts(self) -> list[Notice]:
-        """Write only log start offsets within a segment."""
-        return self._save(names.LOG_STARTS, _start_within_segment)
+        """Write only log start offsets that do not follow from the names of segments."""
+        return self._save(names.LOG_STARTS, _start_to_write, _note_durable_start)
 
     def save_high_watermarks(self) -> list[Notice]:
         return self._save(names.HIGH_WATERMARKS, lambda log: log.high_watermark)
@@ -55,7 +55,12 @@ class OffsetCheckpoints:
             *self.save_cleaned(),
         ]
 
-    def _save(self, name: str, offset_of: Callable[[Log], int | None]) -> list[Notice]:
+    def _save(
+        self,
+        name: str,
+        offset_of: Callable[[Log], int | None],
+        note_saved: Callable[[Log, int], None] = lambda log, offset: None,
+    ) -> list[Notice]:
         """Write a checkpoint of each directory, in a worker thread.
 
         A list of a dict's items allocates tuples, and so may collect garbage, which lets other threads run within it.
@@ -71,12 +76,14 @@ class OffsetCheckpoints:
                     if os.path.dirname(log.path) == directory.path and (offset := offset_of(log)) is not None
                 }
                 kept = [key for key, other in others.items() if os.path.dirname(other.path) == directory.path]
-                offsets |= directory.saved_offsets(name, kept)
                 try:
-                    directory.save_offsets(name, offsets)
+                    directory.save_offsets(name, offsets | directory.saved_offsets(name, kept))
                 except OSError as error:
                     text = f"{name}: {error.strerror or error}"
                     failed.append(Notice(directory.path, text, error.errno in TRANSIENT_ERRNOS))
+                else:
+                    for key, offset in offsets.items():
+                        note_saved(logs[key], offset)
         return failed
 
     # Offsets of deleted logs: after a crash they would be taken for a new log's
@@ -109,5 +116,9 @@ class OffsetCheckpoints:
                 raise StorageFailure(str(notice))
 
 
-def _start_within_segment(log: Log) -> int | None:
-    return log.log_start_offset if log.log_start_offset != log.segments[0].base_offset else None
+def _start_to_write(log: Log) -> int | None:
+    return log.log_start_offset if log.is_archived or log.log_start_offset != log.segments[0].base_offset else None
+
+
+def _note_durable_start(log: Log, offset: int) -> None:
+    log.durable_start = min(offset, log.log_start_offset)
