@@ -86,13 +86,13 @@ def create_topic(connection: socket.socket) -> int:
 
 
 def receive(connection: socket.socket) -> bytes:
-    """An answer, without its length."""
+    """An answer, without its length; the next one may have come with it."""
     answer = b""
     while len(answer) < 4 or len(answer) - 4 < int.from_bytes(answer[:4], "big"):
         received = connection.recv(65536)
         assert received, "the broker closed the connection"
         answer += received
-    return answer[4:]
+    return answer[4 : 4 + int.from_bytes(answer[:4], "big")]
 
 
 class TestStart:
