@@ -49,6 +49,7 @@ from pylogbroker.tap import plugins, preflight, schema_registry
 from pylogbroker.tap.change_log import ChangeLog
 from pylogbroker.tap.faults import BrokerFaults, warn_of_faults
 from pylogbroker.tap.identification import identify, identify_in_kraft
+from pylogbroker.tap.steady_clock import time_of_day
 from pylogbroker.tap.threads import Threads
 from pylogbroker.tree.embedded import EmbeddedTree
 
@@ -196,7 +197,14 @@ class BrokerStart:
             broker_id, cluster_id = await identify_in_kraft(config, tree, logs.directories, in_thread)
         else:
             broker_id, cluster_id = await identify(config, tree, logs.directories, in_thread)
-        runtime = Runtime.on(self._clock, in_thread, threads.in_reading_thread, self._reactor, threads.in_login_thread)
+        runtime = Runtime.on(
+            self._clock,
+            in_thread,
+            threads.in_reading_thread,
+            self._reactor,
+            threads.in_login_thread,
+            time_of_day(self._clock),
+        )
         broker = self._assembled = assemble(
             config, broker_id, cluster_id, runtime, tree, logs, policies, config.in_cluster, assignors, receivers,
             None if storage is None else RemoteStorage(

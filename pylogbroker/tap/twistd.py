@@ -28,6 +28,7 @@ from pylogbroker.tap.process_log import PROCESS_LOG
 from pylogbroker.tap.process_setup import prepare_process, share_with_threads
 from pylogbroker.tap.service import BrokerService
 from pylogbroker.tap.signals import Signals
+from pylogbroker.tap.steady_clock import make_steady
 
 if TYPE_CHECKING:
     from pylogbroker.tap import preload
@@ -42,6 +43,7 @@ def make_service(options: Options) -> IService:
 
     prepare_process()
     make_eager(reactor)
+    make_steady(reactor)
     service = MultiService()
     if options["stop-with-stdin"]:
         stop_with_stdin(reactor)

@@ -199,7 +199,7 @@ class FigureStreams:
             log.failure("the figures of {page} cannot be rendered", page=page.route.path)
             page.fail(FiguresFailed("they cannot be rendered: see the broker's log"))
         if cells:
-            now = datetime.fromtimestamp(runtime.clock.seconds(), UTC)
+            now = datetime.fromtimestamp(runtime.time_of_day(), UTC)
             shown = now.astimezone() if is_local(viewer.request) else now
             page.publish(RenderedFigures(shown.strftime("%H:%M:%S"), cells))
         return work.seconds

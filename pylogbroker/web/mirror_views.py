@@ -68,7 +68,7 @@ async def mirrors(visitor: Visitor) -> Mirrors:
             break
         records += await services.runtime.in_reading_thread(_records_of, region)
         position = region.next_offset
-    now = services.runtime.clock.seconds()
+    now = services.runtime.time_of_day()
     return {"mirrors": [_row(sign, now) for sign in signs_of(records)]}
 
 

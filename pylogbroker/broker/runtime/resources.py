@@ -52,9 +52,11 @@ class Runtime:
     `in_login_thread` runs those that check credentials; without it, all threads do.
 
     Connections to other brokers are on `reactor`; everything else follows `clock`, which is the same but in tests.
+    `time_of_day` is the machine's clock, which may be set: it is for timestamps, `clock` for timers and durations.
     """
 
     clock: IReactorTime
+    time_of_day: Callable[[], float]
     reactor: Any
     in_thread: InThread
     in_reading_thread: InThread
@@ -72,13 +74,23 @@ class Runtime:
         in_reading_thread: InThread,
         reactor: Any = None,
         in_login_thread: InThread | None = None,
+        time_of_day: Callable[[], float] | None = None,
     ) -> Runtime:
         threads = in_thread, in_reading_thread, in_login_thread or in_thread
         own = clock if reactor is None else reactor
-        return cls(clock, own, *threads, Slices(clock), DeferredActions(clock), LogRateLimit(), Timeouts(clock))
+        return cls(
+            clock,
+            time_of_day or clock.seconds,
+            own,
+            *threads,
+            Slices(clock),
+            DeferredActions(clock),
+            LogRateLimit(),
+            Timeouts(clock),
+        )
 
     def now_ms(self) -> int:
-        return int(self.clock.seconds() * 1000)
+        return int(self.time_of_day() * 1000)
 
     def may_log(self, about: str) -> bool:
         return self.log_rate_limit.is_due(about, self.now_ms())

@@ -288,11 +288,11 @@ class LedSharePartition:
         if due_ms is None or self.is_closed:
             return
         clock = self._runtime.clock
-        due = max(due_ms, earliest_ms) / 1000
+        seconds = max(max(due_ms, earliest_ms) / 1000 - self._runtime.time_of_day(), 0)
         if not self._expiry.active():
-            self._expiry = clock.callLater(max(due - clock.seconds(), 0), self._expire)
-        elif earliest_ms or self._expiry.getTime() > due:
-            self._expiry.reset(max(due - clock.seconds(), 0))
+            self._expiry = clock.callLater(seconds, self._expire)
+        elif earliest_ms or self._expiry.getTime() > clock.seconds() + seconds:
+            self._expiry.reset(seconds)
 
     def _expire(self) -> None:
         self.follow_settings()

@@ -10,12 +10,14 @@ from pylogbroker.tap.options import Options
 from pylogbroker.tap.process_log import PROCESS_LOG
 from pylogbroker.tap.process_setup import prepare_process
 from pylogbroker.tap.signals import Signals
+from pylogbroker.tap.steady_clock import make_steady
 
 
 def make_service(options: Options, count: int) -> IService:
     from twisted.internet import reactor  # only now has twistd installed it
 
     prepare_process()
+    make_steady(reactor)
     setproctitle(f"pylogbroker: supervisor of {count} brokers")
     brokers = Supervisor(reactor, options.settings, count, options.arguments)
     service = MultiService()

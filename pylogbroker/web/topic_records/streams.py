@@ -69,7 +69,7 @@ class EventStream(PacedResponse):
 
 
 def _year(visitor: Visitor) -> int:
-    return datetime.fromtimestamp(visitor.services.runtime.clock.seconds(), UTC).year
+    return datetime.fromtimestamp(visitor.services.runtime.time_of_day(), UTC).year
 
 
 def _rendered(maker: CellMaker, names: Sequence[str], records: Sequence[Subject], is_new: bool = False) -> str:
@@ -218,7 +218,8 @@ class _LiveView:
         self._after = ends
         if records or left_out:
             html = await self._visitor.services.runtime.in_thread(_rendered, self._maker, self._names, records, True)
-            time = datetime.fromtimestamp(clock.seconds(), UTC).strftime("%H:%M:%S")
+            now = self._visitor.services.runtime.time_of_day()
+            time = datetime.fromtimestamp(now, UTC).strftime("%H:%M:%S")
             after = positions_text(self._after)
             await self._stream.send("live", html=html, count=len(records), left_out=left_out, after=after, time=time)
             self._spoke = clock.seconds()
