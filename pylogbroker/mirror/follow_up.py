@@ -1,10 +1,11 @@
 """Tasks beside the copying of records: offsets of groups, settings and ACLs of topics follow; heartbeats are written.
 
-    begin       a session copies from its positions on; the tasks run. Before the first one, and before the first one
-                after another process has copied, offset syncs and checkpoints are read, while records are copied
-                already; offsets of groups follow once these are known
-    end         the session is over: offsets of groups follow once more, and the tasks stop
-    close       all that was written is sent
+    begin           a session copies from its positions on; the tasks run. Before the first one, and before the first
+                    one after another process has copied, offset syncs and checkpoints are read, while records are
+                    copied already; offsets of groups follow once these are known
+    topics_begun    the session copies new topics: their settings and ACLs follow soon
+    end             the session is over: offsets of groups follow once more, and the tasks stop
+    close           all that was written is sent
 
 A task that fails is tried again at its next time, and its error is logged once. None stops the copying of records: a
 mirror without the rights for a task still mirrors.
@@ -13,6 +14,7 @@ mirror without the rights for a task still mirrors.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import partial
 from typing import Any, Final, Protocol
 
 from twisted.internet.defer import CancelledError, Deferred, TimeoutError, ensureDeferred, succeed
@@ -34,6 +36,8 @@ from pylogbroker.mirror.offset_translation import OffsetTranslation, UnstoredRun
 from pylogbroker.mirror.positions import Position
 from pylogbroker.mirror.settings_sync import NameFilter, SettingsSync
 from pylogbroker.mirror.sync_settings import SyncSettings
+from pylogbroker.mirror.topic_task import TopicTask
+from pylogbroker.mirror.wake_up import WakeUp
 from pylogbroker.mirror_records.formats import (
     HEARTBEATS_TOPIC,
     Checkpoint,
@@ -89,6 +93,9 @@ class NoFollowUp:
     def begin(self, begun: BegunSession, *, is_first: bool) -> None:
         pass
 
+    def topics_begun(self) -> None:
+        pass
+
     async def end(self, topics: Mapping[str, str]) -> None:
         pass
 
@@ -129,7 +136,13 @@ class FollowUp:
         self._topic_settings = SettingsSync(
             source.admin, target.admin, NameFilter.of("config.properties", settings.settings_excluded)
         )
-        self._acls = AclSync(source.admin, target.admin)
+        acls = AclSync(source.admin, target.admin)
+        self._topic_tasks = (
+            TopicTask(
+                "settings of topics", settings.topic_settings_interval, WakeUp(reactor), self._topic_settings.run
+            ),
+            TopicTask("ACLs of topics", settings.topic_acls_interval, WakeUp(reactor), acls.run),
+        )
         producers = {target.alias: target.producer}
         if settings.offset_syncs_at_source:
             producers[source.alias] = source.producer
@@ -159,10 +172,8 @@ class FollowUp:
         self._pauses = Pauses(self._reactor)
         settings = self._settings
         self._repeat("offsets of groups", settings.checkpoints_interval, lambda: self._follow_groups(begun.topics))
-        self._repeat(
-            "settings of topics", settings.topic_settings_interval, lambda: self._topic_settings.run(begun.topics)
-        )
-        self._repeat("ACLs of topics", settings.topic_acls_interval, lambda: self._acls.run(begun.topics))
+        for task in self._topic_tasks:
+            self._repeat(task.name, task.interval, partial(task.run, begun.topics), task.wake_up.wait)
         self._repeat("offset syncs", _STORE_SECONDS, self._store)
         self._repeat("heartbeats", settings.heartbeats_interval, self._beat)
 
@@ -178,8 +189,13 @@ class FollowUp:
             await self._try("reading settings of new topics", describe)
         return settings
 
+    def topics_begun(self) -> None:
+        """Let settings and ACLs of topics follow that the session has begun to copy."""
+        for task in self._topic_tasks:
+            task.wake_up.call()
+
     async def end(self, topics: Mapping[str, str]) -> None:
-        """End the session; offsets of groups in these topics follow what it copied last."""
+        """End the session; what has not followed of these topics yet does, and offsets of their groups."""
         self._pauses.close()
         for task in self._tasks:
             task.cancel()
@@ -187,11 +203,10 @@ class FollowUp:
         while self.recorder.store():
             await deferLater(self._reactor, 0)
         if topics and self._settings.checkpoints_interval:
-            last = ensureDeferred(self._try("offsets of groups", lambda: self._follow_groups(topics)))
-            try:
-                await last.addTimeout(_LAST_SYNC_SECONDS_MAX, self._reactor)
-            except TimeoutError:
-                log.warn("offsets of groups did not follow the last records in time: run the mirror again")
+            await self._last("offsets of groups", lambda: self._follow_groups(topics))
+        for topic_task in self._topic_tasks:
+            if topic_task.is_due(topics):
+                await self._last(topic_task.name, partial(topic_task.run, topics))
 
     async def close(self) -> None:
         self._loading.cancel()
@@ -200,18 +215,37 @@ class FollowUp:
 
     # tasks
 
-    def _repeat(self, what: str, interval: float, work: Callable[[], Awaitable[object]]) -> None:
+    def _repeat(
+        self,
+        what: str,
+        interval: float,
+        work: Callable[[], Awaitable[object]],
+        pause: Callable[[float], Awaitable[None]] | None = None,
+    ) -> None:
         if interval:
-            task = run_in_background(log, self._repeating(what, interval, work), "following {what} failed", what=what)
-            self._tasks.append(task)
+            repeating = self._repeating(what, interval, work, pause or self._pauses.pause)
+            self._tasks.append(run_in_background(log, repeating, "following {what} failed", what=what))
 
-    async def _repeating(self, what: str, interval: float, work: Callable[[], Awaitable[object]]) -> None:
+    async def _repeating(
+        self,
+        what: str,
+        interval: float,
+        work: Callable[[], Awaitable[object]],
+        pause: Callable[[float], Awaitable[None]],
+    ) -> None:
         try:
             while True:
                 await self._try(what, work)
-                await self._pauses.pause(interval)
+                await pause(interval)
         except (Closed, CancelledError):
             pass
+
+    async def _last(self, what: str, work: Callable[[], Awaitable[object]]) -> None:
+        """Do some work for the last time, within bounds."""
+        try:
+            await ensureDeferred(self._try(what, work)).addTimeout(_LAST_SYNC_SECONDS_MAX, self._reactor)
+        except TimeoutError:
+            log.warn("{what} did not follow the last records in time: run the mirror again", what=what)
 
     async def _try(self, what: str, work: Callable[[], Awaitable[object]]) -> None:
         """Do some work, or log why it failed, once for each reason."""

@@ -341,7 +341,7 @@ class Mirror:
             await self._pauses.pause(_SESSION_BACKOFF.pause(failures))
 
     async def _copy_in_session(self, parts: MirrorParts, may_copy: Callable[[], bool]) -> None:
-        session = await open_session(parts, self._idle)
+        session = await open_session(parts, self._idle, self._follow_up.topics_begun)
         if may_copy() and not self._is_stopping:
             self._session = session
             self._follow_up.begin(session, is_first=not self._has_begun)

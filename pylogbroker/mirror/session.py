@@ -48,8 +48,13 @@ _PARTITION_BYTES_MIN: Final = 16_384
 _PARTITION_BYTES_MAX: Final = 1_048_576
 
 
-async def open_session(parts: MirrorParts, on_idle: Callable[[], object]) -> MirrorSession:
-    """Fence earlier sessions and read the positions; `on_idle` is called when all that was fetched is committed."""
+async def open_session(
+    parts: MirrorParts, on_idle: Callable[[], object], on_topics: Callable[[], object]
+) -> MirrorSession:
+    """Fence earlier sessions and read the positions.
+
+    `on_idle` is called when all that was fetched is committed, `on_topics` when more topics are copied.
+    """
     wake_up = WakeUp(parts.reactor)
     writer = _new_writer(parts, wake_up)
     await writer.open()
@@ -61,7 +66,7 @@ async def open_session(parts: MirrorParts, on_idle: Callable[[], object]) -> Mir
     async for key, value, headers in records.read_with_headers(parts.positions_topic):
         table.learn(key, value, headers)
     partitions = len((await parts.target.find_topic(parts.positions_topic)).partitions)
-    return MirrorSession(parts, writer, table, wake_up, partitions, on_idle)
+    return MirrorSession(parts, writer, table, wake_up, partitions, on_idle, on_topics)
 
 
 def _new_writer(parts: MirrorParts, wake_up: WakeUp) -> TargetWriter:
@@ -125,8 +130,10 @@ class MirrorSession:
         wake_up: WakeUp,
         positions_partitions: int,
         on_idle: Callable[[], object],
+        on_topics: Callable[[], object],
     ) -> None:
         self._parts = parts
+        self._on_topics = on_topics
         self._writer = writer
         self._table = table
         self._failures: list[Exception] = []
@@ -268,6 +275,8 @@ class MirrorSession:
                 else:
                     self.topics[name] = topic.target
         await self._reader.start(positions)
+        if positions:
+            self._on_topics()
 
     async def _stop_loops(self, topics: Mapping[str, MirroredTopic]) -> None:
         """Claim new topics that keep their names; stop those that come from the target, or have another alias."""

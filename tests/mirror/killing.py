@@ -43,7 +43,7 @@ GROUPS: Final = 10
 """Groups whose offsets are compared after each kill."""
 NEWEST_RECORDS: Final = 3000
 """Records of about the last second before a kill, and of the time since."""
-_PROGRESS_SECONDS_MAX: Final = 120.0
+_PROGRESS_SECONDS_MAX: Final = 300.0
 
 Stamp = tuple[int, bytes | None, bytes | None]
 

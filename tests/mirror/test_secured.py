@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -14,11 +16,13 @@ from twisted.internet.defer import ensureDeferred, gatherResults
 
 from pylogbroker.cli.mirror import command
 from pylogbroker.client import Producer
+from pylogbroker.client.admin import ConfigResource, ConfigResourceType
 from pylogbroker.client.sync import AdminClient
 from pylogbroker.client.sync import Producer as SyncProducer
 from pylogbroker.mirror.errors import MirrorError
 from pylogbroker.mirror.mirror import Mirror
 from pylogbroker.mirror.settings import MirroredCluster, MirrorSettings
+from pylogbroker.security.acls.bindings import AclFilter, AclResourceType
 from pylogbroker.testing import Broker
 from tests.mirror.conftest import copy_all
 from tests.peers import available as java_available
@@ -89,6 +93,36 @@ def test_command_ends_with_the_setting_that_is_wrong(east: Broker, offline: Brok
     assert result.exit_code == 1
     assert "ssl.ca.location" in str(result.exception)
     assert "none.pem: No such file" in str(result.exception)
+
+
+ALL_RIGHTS = tuple(
+    f"mirror all {kind}" for kind in ("topic:*", "group:*", "transactional_id:*", "cluster:kafka-cluster")
+)
+
+
+def test_command_with_a_file_lets_all_follow_with_tls_passwords_and_rights(tmp_path: Path) -> None:
+    """The target has the topic already, with fewer partitions and other settings."""
+    users = {"mirror": "of a mirror"}
+    with (
+        Broker(users=users, tls=True, acls=(*ALL_RIGHTS, "ann read topic:orders")) as source,
+        Broker(users=users, tls=True, acls=ALL_RIGHTS) as target,
+    ):
+        source.produce(source.create_topic("orders", 2, retention_ms=123_456_000), "tea", "milk")
+        target.create_topic("east.orders", 1)
+        lines = ["clusters = east, offline", "east->offline.enabled = true", "sync.topic.acls.enabled = true"]
+        lines += [f"east.{name} = {value}" for name, value in source.client_settings("mirror").items()]
+        lines += [f"offline.{name} = {value}" for name, value in target.client_settings("mirror").items()]
+        file = tmp_path / "mirror.properties"
+        file.write_text("\n".join(lines))
+        command = [sys.executable, "-m", "pylogbroker.cli", "mirror", "--config", str(file), "--until-caught-up", "-q"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+        assert (done.returncode, done.stdout) == (0, ""), done.stderr
+        assert {record.value for record in target.records("east.orders")} == {b"tea", b"milk"}
+        assert target.topics["east.orders"] == 2
+        with AdminClient(**named(target.client_settings("mirror"))) as admin:
+            assert "ann" in str(admin.acls.describe(AclFilter(type=AclResourceType.TOPIC, name="east.orders")))
+            topic = ConfigResource(ConfigResourceType.TOPIC, "east.orders")
+            assert admin.configs.describe([topic])[topic]["retention.ms"].value == "123456000"
 
 
 async def test_certificate_of_another_authority_is_named(east: Broker, offline: Broker) -> None:
