@@ -1,6 +1,6 @@
 """Brokers on either side of a mirror whose processes are killed: this project's, Apache Kafka, one with Kafka 0.7.
 
-    source = new_side("kafka-2.7", directory)
+    source = own_side(directory)
     source.start()
     source.kill()
     source.start()         # on the same port and data
@@ -76,12 +76,22 @@ class _WithZooKeeper(_Alone):
         self._zookeeper.kill()
 
 
+def own_side(directory: Path) -> KilledSide:
+    return _Alone(BrokerProcess(directory, _SETTINGS))
+
+
+def legacy07_side(directory: Path) -> KilledSide:
+    return _Alone(SimpleBroker(directory, _SETTINGS))
+
+
+def apache_side(release: str, directory: Path) -> KilledSide:
+    if release == OLD:
+        return _WithZooKeeper(directory)
+    return _Alone(KafkaProcess(directory, _SETTINGS, release=release))
+
+
 def new_side(name: str, directory: Path) -> KilledSide:
     """Return a side that is not started yet; `name` is one of SOURCES."""
-    if name == OLD:
-        return _WithZooKeeper(directory)
     if name == OWN:
-        return _Alone(BrokerProcess(directory, _SETTINGS))
-    if name == LEGACY07:
-        return _Alone(SimpleBroker(directory, _SETTINGS))
-    return _Alone(KafkaProcess(directory, _SETTINGS, release=name))
+        return own_side(directory)
+    return legacy07_side(directory) if name == LEGACY07 else apache_side(name, directory)

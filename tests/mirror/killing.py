@@ -33,7 +33,7 @@ from pylogbroker.client.sync import AdminClient, SimpleConsumer
 from pylogbroker.errors import PylogbrokerError
 from pylogbroker.interfaces import TopicPartition
 from tests.legacy07.conftest import SimpleBroker
-from tests.mirror.kill_sides import OWN, SOURCES, TARGETS, new_side
+from tests.mirror.kill_sides import OWN, SOURCES, TARGETS, KilledSide, new_side
 from tests.mirror.stamp_writers import PARTITIONS, TOPIC, stamp_writers
 from tests.support.brokers import Broker
 from tests.support.line_process import LineProcess
@@ -64,17 +64,14 @@ class KillRun:
         self,
         directory: Path,
         seed: int,
-        source: str = OWN,
-        target: str = OWN,
+        source: KilledSide,
+        target: KilledSide,
         report: Callable[[str], object] = lambda _: None,
     ) -> None:
         self._random = random.Random(seed)
         self._report = report
-        self._sides = {
-            "source": new_side(source, directory / "source"),
-            "target": new_side(target, directory / "target"),
-        }
-        self.source, self.target = (side.broker for side in self._sides.values())
+        self._sides = {"source": source, "target": target}
+        self.source, self.target = source.broker, target.broker
         self._mirror: LineProcess | None = None
         self._groups = 0
         self._file = directory / "mirror.properties"
@@ -281,8 +278,11 @@ def main() -> int:
     parser.add_argument("--source", choices=SOURCES, default=OWN)
     parser.add_argument("--target", choices=TARGETS, default=OWN)
     arguments = parser.parse_args()
-    with tempfile.TemporaryDirectory() as directory:
-        run = KillRun(Path(directory), arguments.seed, arguments.source, arguments.target, report)
+    with tempfile.TemporaryDirectory() as name:
+        directory = Path(name)
+        source = new_side(arguments.source, directory / "source")
+        target = new_side(arguments.target, directory / "target")
+        run = KillRun(directory, arguments.seed, source, target, report)
         try:
             count = run.run(arguments.kills)
             print(f"seed {arguments.seed}: {count} records as expected after {run.kills}")

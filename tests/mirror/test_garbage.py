@@ -23,7 +23,6 @@ COMMAND = "from pylogbroker.cli import main; main(['mirror', '--from', '127.0.0.
 TWISTD = "from twisted.scripts.twistd import run; sys.argv[1:] = ['-n', '--pidfile=', '-l', '{log}', {words}]; run()"
 
 
-@pytest.mark.process
 @pytest.mark.parametrize("program", ["command", "twistd"])
 def test_imported_objects_are_not_examined_while_the_mirror_runs(program: str, tmp_path: Path) -> None:
     file = tmp_path / "mirror.properties"
