@@ -25,38 +25,49 @@ else:
     other_tools = on_first_use("pylogbroker.cli.other_tools")
     parsing = on_first_use("pylogbroker.config.parsing")
 
-_COMMANDS: Final = {
-    "acl": "Show, create and delete access control lists.",
-    "backup": "Copy a broker's files, also while it runs.",
-    "broker": "Start a broker, and describe those of a cluster.",
-    "certificates": "Make certificates for trying TLS out.",
-    "cluster": "Show brokers, disks and health.",
-    "completion": "Print the completion of a shell.",
-    "config": "Show and change settings of topics, brokers and groups.",
-    "consume": "Print records of topics.",
-    "coordination": "Rebuild a lost coordination.sqlite.",
-    "demo": "Run a broker with live sample data and its web UI, until Ctrl-C.",
-    "dump": "Print segments, indexes, snapshots and checkpoints.",
-    "group": "List groups, show their lag, reset and delete offsets.",
-    "load": "Load new records of topics into Parquet files with Spark.",
-    "loaded": "Show what has been loaded into a directory.",
-    "migrate": "Import Kafka 0.7 data, and topics and offsets from ZooKeeper.",
-    "mirror": "Copy topics from one cluster to another.",
-    "produce": "Write records: lines of the standard input.",
-    "profile": "Name clusters with their settings: create, use, list, show, delete.",
-    "quota": "Show and set quotas of users, client ids and addresses.",
-    "reassign": "Move partitions to other brokers, and elect leaders.",
-    "schema": "List, show, register, check and delete schemas of a registry.",
-    "share": "Show share groups, set where they start, show and redrive their dead letters.",
-    "sql": "Query topics with SQL, by DuckDB.",
-    "storage": "Format log directories for a cluster of KRaft controllers.",
-    "token": "Create, list, renew and expire delegation tokens.",
-    "topic": "List, create, describe, alter, delete and trim topics.",
-    "top": "Show topics, groups and brokers live: rates, lag, problems.",
-    "txn": "Show transactions and their producers, and end those that hang.",
-    "user": "Add, list and delete users of SASL listeners.",
-    "verify": "Verify all files of a stopped broker.",
+_SECTIONS: Final = {
+    "A broker": {
+        "demo": "Run a broker with live sample data and its web UI, until Ctrl-C.",
+        "broker": "Start a broker, and describe those of a cluster.",
+        "certificates": "Make certificates to try TLS with.",
+        "storage": "Format log directories for a cluster of KRaft controllers.",
+    },
+    "Records": {
+        "produce": "Write records: lines of the standard input.",
+        "consume": "Print records of topics.",
+        "sql": "Query topics with SQL, by DuckDB.",
+        "load": "Load new records of topics into Parquet files with Spark.",
+        "loaded": "Show what has been loaded into a directory.",
+        "mirror": "Copy topics from one cluster to another.",
+    },
+    "A running cluster": {
+        "top": "Show topics, groups and brokers live: rates, lag, problems.",
+        "cluster": "Show brokers, controllers, features, disks and health.",
+        "topic": "List, create, describe, alter, delete and trim topics.",
+        "group": "List groups, show their lag, reset and delete offsets.",
+        "share": "Show share groups, set where they start, show and redrive their dead letters.",
+        "txn": "Show transactions and their producers, and end those that hang.",
+        "schema": "List, show, register, check and delete schemas of a registry.",
+        "config": "Show and change settings of topics, brokers and groups.",
+        "quota": "Show and set quotas of users, client ids and addresses.",
+        "reassign": "Move partitions to other brokers, and elect leaders.",
+        "acl": "Show, create and delete access control lists.",
+        "user": "Add, list and delete users of SASL listeners.",
+        "token": "Create, list, renew and expire delegation tokens.",
+    },
+    "Files of a broker": {
+        "verify": "Verify all files of a stopped broker.",
+        "dump": "Print segments, indexes, snapshots and checkpoints.",
+        "backup": "Copy a broker's files, also while it runs.",
+        "migrate": "Import Kafka 0.7 data, and topics and offsets from ZooKeeper.",
+        "coordination": "Rebuild a lost coordination.sqlite.",
+    },
+    "This command": {
+        "profile": "Name clusters with their settings: create, use, list, show, delete.",
+        "completion": "Print the completion of a shell.",
+    },
 }
+_COMMANDS: Final = tuple(sorted(name for commands in _SECTIONS.values() for name in commands))
 INTERRUPTED: Final = 130  # as after SIGINT in a shell
 _NEW_OBJECTS_MAX: Final = 100_000  # between collections: those during imports find nothing, and cost 50 ms
 
@@ -79,7 +90,7 @@ class _Commands(click.Group):
         return super().resolve_command(context, arguments)
 
     def list_commands(self, context: click.Context) -> list[str]:
-        return sorted(_COMMANDS)
+        return list(_COMMANDS)
 
     def get_command(self, context: click.Context, name: str) -> click.Command | None:
         if name not in _COMMANDS:
@@ -88,8 +99,10 @@ class _Commands(click.Group):
         return command
 
     def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
-        with formatter.section("Commands"):
-            formatter.write_dl(sorted(_COMMANDS.items()))
+        width = max(map(len, _COMMANDS))  # in each section, so that all texts stand below each other
+        for title, commands in _SECTIONS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name.ljust(width), text) for name, text in commands.items()])
 
     def invoke(self, context: click.Context) -> object:
         thresholds = gc.get_threshold()
@@ -145,7 +158,7 @@ def _with_remedy(error: click.NoSuchOption) -> click.UsageError:
 @click.command(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, "-V", "--version", prog_name="pylogbroker")
 def main() -> None:
-    """Kafka's log in Python: verbs for running clusters, and for files.
+    """Run a broker for Kafka clients, use any cluster of Kafka's protocol, and inspect a broker's files.
 
     \b
     A cluster to look at, with data:  pylogbroker demo

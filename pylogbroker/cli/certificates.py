@@ -22,7 +22,7 @@ _AUTHORITY_KEY: Final = "ca.key"
 _SECRET: Final = 0o600
 
 
-@click.command("certificates", short_help="Make certificates for trying TLS out.")
+@click.command("certificates", short_help="Make certificates to try TLS with.")
 @click.argument("directory", type=click.Path(path_type=Path))
 @click.option(
     "--host",

@@ -141,7 +141,13 @@ def cluster_options(function: Callable[..., Any]) -> Callable[..., Any]:
     """Pass the connection to a cluster as `connection`."""
 
     @click.option(
-        "--timeout", "seconds", type=click.FloatRange(0.1), default=_SECONDS, show_default=True, metavar="SECONDS"
+        "--timeout",
+        "seconds",
+        type=click.FloatRange(0.1),
+        default=_SECONDS,
+        show_default=True,
+        metavar="SECONDS",
+        help="Time to try while brokers do not answer.",
     )
     @functools.wraps(function)
     def with_timeout(*arguments: Any, connection: Connection, seconds: float, **others: Any) -> Any:

@@ -75,7 +75,9 @@ def _span(context: click.Context, parameter: click.Parameter, text: str) -> int:
 @click.option("--headers", is_flag=True, help="Add a column with the headers.")
 @click.option("--option", "options", multiple=True, callback=_pairs, metavar="NAME=VALUE", help="A source option.")
 @click.option("--file-size", default="128MB", callback=_size, show_default=True, help="Approximate size of a file.")
-@click.option("--compression", type=click.Choice(_COMPRESSIONS), default="snappy", show_default=True)
+@click.option(
+    "--compression", type=click.Choice(_COMPRESSIONS), default="snappy", show_default=True, help="Of the files."
+)
 @click.option("--keep-replaced", default="7d", callback=_span, show_default=True, help="Time to keep replaced files.")
 @click.option("--master", metavar="URL", help="Spark's master; default: Spark's configuration, or local[*].")
 @click.option("--conf", multiple=True, callback=_pairs, metavar="NAME=VALUE", help="Setting of Spark.")

@@ -44,7 +44,10 @@ Content = tuple["bytes | None", "bytes | None", "Sequence[Header]"]
 
 @click.group("share", short_help="Show share groups, set where they start, show and redrive their dead letters.")
 def command() -> None:
-    """Share groups (KIP-932), whose members read the same partitions, record by record."""
+    """Show share groups and their dead letters, and set where they start.
+
+    Members of share groups (KIP-932) read the same partitions, record by record.
+    """
 
 
 @command.command("list", short_help="List share groups with their lag.")

@@ -71,7 +71,9 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
     help="Read the archive of the delete policy archive-parquet, too: a directory, its copy in s3://BUCKET/PREFIX, or"
     " iceberg://CATALOG/NAMESPACE.TABLE.",
 )
-@click.option("--on-error", type=click.Choice(["raise", "null"]), default="raise", help="If content has another form.")
+@click.option(
+    "--on-error", type=click.Choice(["raise", "null"]), default="raise", help="Content of another form: end, or null."
+)
 @click.option(
     "-f", "--format", "chosen_form", type=click.Choice(_FORMATS), help="Form of the output; of a file: its suffix."
 )

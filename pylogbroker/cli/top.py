@@ -48,7 +48,14 @@ _END_OF_SCREEN: Final = "\x1b[J"
 )
 @click.option("--view", type=click.Choice(VIEWS), default=VIEWS[0], show_default=True, help="What is shown first.")
 @click.option("--once", is_flag=True, help="Print figures once, after two samples, and end.")
-@click.option("--timeout", type=click.FloatRange(0.1), default=5.0, show_default=True, metavar="SECONDS")
+@click.option(
+    "--timeout",
+    type=click.FloatRange(0.1),
+    default=5.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="Time to wait for the answers of a sample.",
+)
 @address_options
 @format_option
 def command(interval: float, view: str, once: bool, timeout: float, connection: Connection, output: str) -> None:
