@@ -62,7 +62,7 @@ def _span(context: click.Context, parameter: click.Parameter, text: str) -> int:
     return span_ms // 1000
 
 
-@click.command("load", short_help="Load topics into Parquet files with Spark.")
+@click.command("load", short_help="Load new records of topics into Parquet files with Spark.")
 @click.argument("topics", nargs=-1, metavar="TOPIC...")
 @click.option("-t", "--to", "target", required=True, metavar="DIRECTORY", help="A path, or a URI: s3://, hdfs://, ...")
 @click.option("--pattern", metavar="REGEX", help="Instead of names: all topics whose names match.")
