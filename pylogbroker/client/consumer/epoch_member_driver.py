@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
-from functools import partial
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final, Protocol
 from uuid import UUID
 
@@ -26,9 +25,8 @@ from pylogbroker.client.consumer.actions import (
     SendEpochHeartbeat,
 )
 from pylogbroker.client.consumer.epoch_member import EpochHeartbeatAnswer, EpochMember, EpochMemberState
+from pylogbroker.client.consumer.member_requests import MemberRequests
 from pylogbroker.client.consumer.member_tasks import MemberTasks
-from pylogbroker.client.coordinator_requests import CoordinatorType
-from pylogbroker.client.errors import Closed, is_retriable
 from pylogbroker.errors import ErrorCode, KafkaError, PylogbrokerError
 from pylogbroker.wire import UnsupportedVersion
 
@@ -80,7 +78,7 @@ class EpochMemberDriver:
     _new_member_id: Callable[[], str]
     _machine: EpochMember = attrs.field(init=False)
     _tasks: MemberTasks = attrs.field(init=False)
-    _node: int = -1
+    _requests: MemberRequests = attrs.field(init=False)
     _gone: list[Deferred[None]] = attrs.field(factory=list)
 
     def __attrs_post_init__(self) -> None:
@@ -95,6 +93,7 @@ class EpochMemberDriver:
             static=settings.instance_id is not None,
             says_owned=settings.says_owned,
         )
+        self._requests = MemberRequests(settings.group, self._cluster, self._tasks, self._machine, self._do)
 
     # called by the reader
 
@@ -156,34 +155,11 @@ class EpochMemberDriver:
             case LookUpTopics():
                 self._tasks.spawn(self._look_up(action))
             case FindCoordinator():
-                self._tasks.spawn(self._guarded(self._find()))
+                self._requests.find_coordinator()
             case SendEpochHeartbeat() if action.epoch < 0:
                 self._tasks.spawn(self._send_last(action))
             case SendEpochHeartbeat():
-                self._tasks.spawn(self._guarded(self._send_heartbeat(action)))
-
-    async def _guarded(self, work: Awaitable[Callable[[], Actions]]) -> None:
-        revision = self._machine.revision
-        try:
-            outcome = await work
-        except (CancelledError, Closed):
-            return
-        except Exception as error:
-            outcome = partial(self._after, error)
-        if self._machine.revision == revision:
-            self._do(outcome())
-
-    def _after(self, error: Exception) -> Actions:
-        if isinstance(error, KafkaError):
-            if error.code is ErrorCode.UNRELEASED_INSTANCE_ID:
-                log.warn("{group} waits for a former member: {error}", group=self._settings.group, error=error)
-            return self._machine.request_rejected(error.code, self._now(), error)
-        if is_retriable(error):
-            log.debug(
-                "a request to the coordinator of {group} failed: {error}", group=self._settings.group, error=error
-            )
-            return self._machine.disconnected(self._now())
-        return self._machine.failed(error)
+                self._requests.start(self._send_heartbeat(action))
 
     def _explained(self, error: Exception) -> Exception:
         """Return an error that says what to do if the broker does not know this kind of group."""
@@ -202,19 +178,14 @@ class EpochMemberDriver:
 
     # requests
 
-    async def _find(self) -> Callable[[], Actions]:
-        self._cluster.forget_coordinator(self._settings.group, CoordinatorType.GROUP)
-        self._node = await self._cluster.coordinator(self._settings.group, CoordinatorType.GROUP)
-        return lambda: self._machine.coordinator_found(self._now())
-
     async def _send_heartbeat(self, beat: SendEpochHeartbeat) -> Callable[[], Actions]:
-        answer = await self._heartbeats.send(self._node, beat, self._settings.request_timeout)
+        answer = await self._heartbeats.send(self._requests.node, beat, self._settings.request_timeout)
         names = self._names(topic_id for topic_id, _ in answer.assignment or ())
         return lambda: self._machine.heartbeat_answered(answer, names, self._now())
 
     async def _send_last(self, beat: SendEpochHeartbeat) -> None:
         try:
-            await self._heartbeats.send(self._node, beat, _LEAVE_TIMEOUT_SECONDS)
+            await self._heartbeats.send(self._requests.node, beat, _LEAVE_TIMEOUT_SECONDS)
         except (PylogbrokerError, CancelledError) as error:
             log.debug("leaving {group} failed: {error}", group=self._settings.group, error=error)
         self._machine.left()

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
 import attrs
@@ -26,13 +25,12 @@ from pylogbroker.client.consumer.actions import (
     SendLeave,
     SendSync,
 )
+from pylogbroker.client.consumer.member_requests import MemberRequests
 from pylogbroker.client.consumer.member_state_machine import NO_GENERATION, MemberState, MemberStateMachine
 from pylogbroker.client.consumer.member_tasks import MemberTasks
-from pylogbroker.client.coordinator_requests import CoordinatorType
-from pylogbroker.client.errors import Closed, is_retriable
 from pylogbroker.client.plugin_guards import guarded_assignor
 from pylogbroker.client.plugin_lookup import ResolvedPlugin
-from pylogbroker.errors import ErrorCode, KafkaError, PylogbrokerError
+from pylogbroker.errors import ErrorCode, PylogbrokerError
 from pylogbroker.interfaces import IAssignor, Subscription, TopicPartition
 from pylogbroker.rpc.errors import code_of
 from pylogbroker.wire.consumer_protocol import (
@@ -105,7 +103,7 @@ class MemberDriver:
     _listener: MembershipListener
     _machine: MemberStateMachine = attrs.field(init=False)
     _tasks: MemberTasks = attrs.field(init=False)
-    _node: int = -1
+    _requests: MemberRequests = attrs.field(init=False)
     _assigned_counts: Mapping[str, int] = attrs.field(
         factory=dict
     )  # partition counts at the last assignment, as leader
@@ -123,6 +121,7 @@ class MemberDriver:
             cooperative=_is_cooperative(self._assignors),
             static=settings.instance_id is not None,
         )
+        self._requests = MemberRequests(settings.group, self._cluster, self._tasks, self._machine, self._do)
 
     # called by the reader
 
@@ -159,7 +158,7 @@ class MemberDriver:
         waits_for_others = self._machine.state in (MemberState.JOINING, MemberState.SYNCING)
         actions = self._machine.leave(self._now())
         if waits_for_others:
-            self._cluster.disconnect(self._node)  # else LeaveGroup would queue behind the pending request
+            self._cluster.disconnect(self._requests.node)  # else LeaveGroup would queue behind the pending request
         self._do(actions)
         if self._machine.state is not MemberState.GONE:
             gone: Deferred[None] = Deferred()
@@ -194,36 +193,15 @@ class MemberDriver:
             case SendLeave():
                 self._tasks.spawn(self._leave(action))
             case FindCoordinator():
-                self._tasks.spawn(self._guarded(self._find()))
+                self._requests.find_coordinator()
             case SendJoin():
-                self._tasks.spawn(self._guarded(self._join(action)))
+                self._requests.start(self._join(action))
             case RunAssignor():
-                self._tasks.spawn(self._guarded(self._run_assignor(action)))
+                self._requests.start(self._run_assignor(action))
             case SendSync():
-                self._tasks.spawn(self._guarded(self._sync(action)))
+                self._requests.start(self._sync(action))
             case SendHeartbeat():
-                self._tasks.spawn(self._guarded(self._send_heartbeat(action)))
-
-    async def _guarded(self, work: Awaitable[Callable[[], Actions]]) -> None:
-        revision = self._machine.revision
-        try:
-            outcome = await work
-        except (CancelledError, Closed):
-            return
-        except Exception as error:
-            outcome = partial(self._after, error)
-        if self._machine.revision == revision:
-            self._do(outcome())
-
-    def _after(self, error: Exception) -> Actions:
-        if isinstance(error, KafkaError):
-            return self._machine.request_rejected(error.code, self._now(), error)
-        if is_retriable(error):
-            log.debug(
-                "a request to the coordinator of {group} failed: {error}", group=self._settings.group, error=error
-            )
-            return self._machine.disconnected(self._now())
-        return self._machine.failed(error)
+                self._requests.start(self._send_heartbeat(action))
 
     def _tick(self) -> None:
         self._do(self._machine.tick(self._now()))
@@ -234,12 +212,7 @@ class MemberDriver:
     # requests
 
     async def _send(self, request: Request, timeout: float) -> Any:
-        return await self._cluster.send(self._node, request, timeout=timeout)
-
-    async def _find(self) -> Callable[[], Actions]:
-        self._cluster.forget_coordinator(self._settings.group, CoordinatorType.GROUP)
-        self._node = await self._cluster.coordinator(self._settings.group, CoordinatorType.GROUP)
-        return lambda: self._machine.coordinator_found(self._now())
+        return await self._cluster.send(self._requests.node, request, timeout=timeout)
 
     async def _join(self, join: SendJoin) -> Callable[[], Actions]:
         settings = self._settings
@@ -335,7 +308,7 @@ class MemberDriver:
             members=[MemberIdentity(leave.member_id, reason="the consumer is shut down")],
         )
         try:
-            if await self._cluster.find_version(self._node, LeaveGroupRequest) < 3:
+            if await self._cluster.find_version(self._requests.node, LeaveGroupRequest) < 3:
                 request.member_id, request.members = leave.member_id, []
             await self._send(request, _LEAVE_TIMEOUT_SECONDS)
         except (PylogbrokerError, CancelledError) as error:
