@@ -30,6 +30,10 @@ MODE: Final = "MODE"
 CONTEXT: Final = "CONTEXT"
 NOOP: Final = "NOOP"
 TENANT: Final = "default"
+_FIELDS: Final = frozenset(
+    ("subject", "version", "id", "schema", "schemaType", "references", "metadata", "ruleSet", "deleted")
+)
+"""Fields of a version that this registry understands."""
 
 
 @attrs.frozen
@@ -39,7 +43,14 @@ class SchemaRecord:
 
 
 def version_record(version: Version) -> SchemaRecord:
-    return SchemaRecord(_version_key(version), _bytes({**version.as_json(), "deleted": version.is_deleted}))
+    others = json.loads(version.other_fields) if version.other_fields else {}
+    return SchemaRecord(_version_key(version), _bytes({**others, **version.as_json(), "deleted": version.is_deleted}))
+
+
+def other_fields(value: Mapping[str, Any]) -> str:
+    """Return the fields of a version that this registry does not understand, as JSON; they are written again."""
+    others = {name: field for name, field in value.items() if name not in _FIELDS}
+    return json.dumps(others, separators=(",", ":")) if others else ""
 
 
 def version_tombstone(version: Version) -> SchemaRecord:

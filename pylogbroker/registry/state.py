@@ -112,7 +112,8 @@ class RegistryState:
             self._remove(before)
             return
         schema = Schema.from_json(value)
-        version = Version(subject, number, number_in(value, "id"), schema, bool(value.get("deleted")))
+        is_deleted, others = bool(value.get("deleted")), records.other_fields(value)
+        version = Version(subject, number, number_in(value, "id"), schema, is_deleted, others)
         registered = self._context(context_of(subject)).schemas.get(version.id)
         if registered is not None and registered.text != schema.text and (before is None or before.id != version.id):
             raise ValueError(f"its id {version.id} is that of another schema")

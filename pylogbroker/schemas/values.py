@@ -113,6 +113,8 @@ class Version:
     id: int
     schema: Schema
     is_deleted: bool = False
+    other_fields: str = ""
+    """JSON of what else a record of another registry has, such as tags; empty for nothing."""
 
     def as_json(self) -> dict[str, Any]:
         return {"subject": self.subject, "version": self.version, "id": self.id, **self.schema.as_json()}
