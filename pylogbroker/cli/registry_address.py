@@ -1,4 +1,4 @@
-"""Address of the schema registry that brokers of a cluster have, for commands that are given none."""
+"""Address of the schema registry that brokers of a cluster have, or name, for commands that are given none."""
 
 from __future__ import annotations
 
@@ -17,37 +17,44 @@ else:
 
 _BROKERS_MAX: Final = 5
 """Brokers that are asked: each one that has a registry answers for all."""
+_NAMED: Final = endpoint.URL
+"""Setting of a broker with the address of a registry elsewhere."""
 _PASSWORDS: Final = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 
 
 def with_cluster_registry(connection: Connection) -> Connection:
-    """Return a connection that names a registry: by its settings, or else as brokers of the cluster have one.
+    """Return a connection that names a registry: by its settings, or else as brokers of the cluster have or name one.
 
-    A user and a password of the brokers are those of their registry, too.
+    A user and a password of the brokers are those of their own registry, too.
     """
     if connection.registry.get(endpoint.URL):
         return connection
-    url = _url_of_cluster(connection)
-    if url is None:
-        return connection
-    return connection.with_settings({endpoint.URL: url, **_user(connection)})
+    own, named = _urls_of_cluster(connection)
+    if own:
+        return connection.with_settings({endpoint.URL: own, **_user(connection)})
+    return connection.with_settings({endpoint.URL: named}) if named else connection
 
 
-def _url_of_cluster(connection: Connection) -> str | None:
-    """Return the address of the first broker that has a registry, None if none has, or this user may not see it."""
+def _urls_of_cluster(connection: Connection) -> tuple[str, str]:
+    """Return the address of the first broker that has a registry, or else of a registry that a broker names.
+
+    They are empty if there is none, or if this user may not see it.
+    """
+    named = ""
     with connection.admin() as admin:
         brokers = sorted(admin.cluster.describe().brokers, key=lambda broker: broker.broker_id)[:_BROKERS_MAX]
         for broker in brokers:
             resource = client_admin.ConfigResource.broker(broker.broker_id)
             try:
-                entries = admin.configs.describe([resource], [ADVERTISED, LISTENERS])[resource]
+                entries = admin.configs.describe([resource], [ADVERTISED, LISTENERS, _NAMED])[resource]
             except KafkaError:
                 continue
             settings = {name: entry.value for name, entry in entries.items()}
             url = advertised_url(settings.get(ADVERTISED), settings.get(LISTENERS), broker.host)
             if url is not None:
-                return url
-    return None
+                return url, ""
+            named = named or settings.get(_NAMED) or ""
+    return "", named
 
 
 def _user(connection: Connection) -> dict[str, str]:

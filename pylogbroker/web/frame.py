@@ -67,7 +67,7 @@ def frame_of(request: Request, visitor: Visitor | None, has_faults: bool, is_liv
     absent = set() if has_faults else {"Faults"}
     if visitor is None or HEARTBEATS_TOPIC not in visitor.services.metadata.topics:
         absent.add("Mirrors")
-    if visitor is None or visitor.schemas is None or visitor.schemas.own is None:
+    if visitor is None or visitor.schemas is None or visitor.schemas.browser is None:
         absent.add("Schemas")
     places = tuple(
         Place(name, address, counts.get(name, ""), first in parts, name in _BEGIN_PARTS, name == "Overview")

@@ -60,18 +60,12 @@ class ShownVersion:
     referrers: Sequence[tuple[str, int]]
 
 
-class HostedRegistry(Protocol):
-    """All methods but `ask` and `ask_for` raise KafkaError, also for what the sender may not see."""
+class SubjectBrowser(Protocol):
+    """Subjects of a registry. All methods raise KafkaError, also for what the sender may not see."""
 
     @property
     def levels(self) -> Sequence[str]:
-        """Names of the levels of compatibility."""
-
-    async def ask(self, method: str, path: str, content: bytes | None) -> Answer:
-        """Return the answer to a question of the broker itself, which may read everything."""
-
-    async def ask_for(self, sender: RegistrySender, method: str, path: str, content: bytes | None) -> Answer:
-        """Return the answer to a visitor's request, whose rights decide; a change is made by the leader."""
+        """Names of the levels of compatibility that can be set."""
 
     async def subjects(self, sender: RegistrySender, search: str = "") -> Sequence[str]:
         """Return the subjects that a sender may see, and whose names contain a text, in order."""
@@ -85,3 +79,13 @@ class HostedRegistry(Protocol):
 
     async def default_level(self) -> str:
         """Return the level of compatibility of subjects that have none of their own."""
+
+
+class HostedRegistry(SubjectBrowser, Protocol):
+    """The registry of this broker."""
+
+    async def ask(self, method: str, path: str, content: bytes | None) -> Answer:
+        """Return the answer to a question of the broker itself, which may read everything."""
+
+    async def ask_for(self, sender: RegistrySender, method: str, path: str, content: bytes | None) -> Answer:
+        """Return the answer to a visitor's request, whose rights decide; a change is made by the leader."""

@@ -26,7 +26,8 @@ from pylogbroker.schemas.framing import Field, FramedContent, frame_of
 from pylogbroker.schemas.limits import JsonBudget
 from pylogbroker.schemas.registry_client import RegistryClient, blocking
 from pylogbroker.schemas.values import Schema
-from pylogbroker.web.hosted_registry import HostedRegistry, RegistrySender
+from pylogbroker.web.hosted_registry import HostedRegistry, RegistrySender, SubjectBrowser
+from pylogbroker.web.remote_registry import RemoteRegistry
 
 if TYPE_CHECKING:
     from pylogbroker.schemas import blocking as blocking_exchange
@@ -144,6 +145,13 @@ class SchemaStore:
     def where(self) -> str:
         """Address of the registry, without credentials; empty if the settings have none that can be used."""
         return "" if self._client is None else self._client.where
+
+    @property
+    def browser(self) -> SubjectBrowser | None:
+        """Subjects of the registry; None if the settings have none that can be used."""
+        if self.own is not None:
+            return self.own
+        return None if self._client is None else RemoteRegistry(self._runtime, self.ask)
 
     async def ask(self, sender: RegistrySender, question: Callable[[RegistryClient], Coroutine[Any, Any, T]]) -> T:
         """Return what a question gets from the registry; raise SchemaError.

@@ -98,6 +98,13 @@ def test_a_cluster_without_a_registry(run: Command, files: tuple[Path, Path]) ->
         assert "set schema.registry.listeners" in result.output
 
 
+def test_the_registry_that_a_broker_names(hosted: tuple[Broker, str], run: Command, files: tuple[Path, Path]) -> None:
+    run("schema", "register", "d-value", files[0])
+    with Broker({"schema.registry.url": hosted[1]}) as broker:
+        rows = json.loads(run("schema", "list", "d-", "-b", broker.bootstrap, "--format", "json").stdout)
+    assert [row["subject"] for row in rows] == ["d-value"]
+
+
 def test_wrong_arguments(run: Command, tmp_path: Path) -> None:
     text = tmp_path / "schema.txt"
     text.write_text(ONE)

@@ -6,11 +6,16 @@ import json
 from typing import Any
 from urllib.parse import quote, urlencode
 
+from pylogbroker.schemas.errors import RegistryUnavailable
+from pylogbroker.schemas.registry_client import Answer as RegistryAnswer
 from pylogbroker.schemas.registry_client import RegistryClient
 from pylogbroker.schemas.values import JSON, PROTOBUF, Schema
 from pylogbroker.security.acls.bindings import AclOperation, AclResourceType
+from pylogbroker.web.hosted_registry import RegistrySender
+from pylogbroker.web.remote_registry import ROWS_SECONDS
 from pylogbroker.web.schema_pages.differences import LINES_MAX, SHOWN_CHARACTERS_MAX, difference, shown_text
 from pylogbroker.web.schema_store import SchemaSource, SchemaStore
+from tests.broker.trees import now
 from tests.web.hosted_registry import LONGER, OBJECT, ORDER, HostedRegistryTests
 from tests.web.test_changes import FORM, ChangeTests
 from tests.web.test_pages import HOSTILE, PageTests
@@ -141,23 +146,103 @@ class TestSubject(SchemaPageTests):
         self.assertIn("schema.registry.listeners", self.show("/schemas", 404).text)
         self.assertNotIn("/schemas", self.show("/topics").links)
 
-    def test_another_registry_is_named(self) -> None:
-        services: Any = self.node.broker
-        for store, text in (
-            (
-                SchemaStore(services.runtime, RegistryClient(self.registry.ask, "http://r:8081")),
-                "list -r http://r:8081`",
-            ),
-            (SchemaStore(services.runtime, None, "the file ca.pem is missing"), "and the file ca.pem is missing"),
-        ):
-            self.source.schemas = SchemaSource({services.config: store})
-            self.assertIn(text, self.show("/schemas", 404).text)
-
     def test_a_read_only_subject_keeps_its_level(self) -> None:
         self.register("s", ORDER)
         self.ask_registry("PUT /mode/s", {"mode": "READONLY"})
         answer = self.send_level("/schemas/s", "NONE")
         self.assertEqual((answer.code, "read-only mode" in answer.body), (400, True), answer.body)
+
+
+class RemoteRegistryTests(SchemaPageTests):
+    """The one that `schema.registry.url` names: here that of the node, asked as a registry elsewhere is."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.name_registry(RegistryClient(self.exchange, "http://r:8081"))
+
+    def name_registry(self, client: RegistryClient | None, reason: str = "") -> None:
+        services: Any = self.node.broker
+        self.source.schemas = SchemaSource({services.config: SchemaStore(services.runtime, client, reason)})
+
+    async def exchange(self, method: str, path: str, content: bytes | None) -> RegistryAnswer:
+        where, _, query = path.partition("?")
+        return now(self.registry.ask_for(RegistrySender("User:broker"), method, f"{where}?{query}", content))
+
+
+class TestAnotherRegistry(RemoteRegistryTests):
+    def test_subjects_are_listed(self) -> None:
+        self.node.create("orders")
+        self.register("orders-value", ORDER)
+        self.register("orders-value", LONGER)
+        self.register(":.staging:order", OBJECT, "JSON")
+        page = self.show("/schemas")
+        self.assertEqual(
+            [[" ".join(cell.split()) for cell in row[1:]] for row in page.rows],
+            [["JSON Schema", "v1", "", "1", "", ""], ["Avro", "v2", "", "2", "", "orders"]],
+        )
+        for text in ("Of the registry at http://r:8081", "2 of 2", "pylogbroker schema config -r http://r:8081"):
+            self.assertIn(text, " ".join(page.text.split()))
+        self.assertIn("1 of 2", self.show("/schemas?search=orders").text)
+        self.assertIn("/schemas", self.show("/topics").links)
+
+    def test_a_subject_with_its_versions(self) -> None:
+        self.register("orders-value", ORDER)
+        self.register("orders-value", LONGER)
+        references = [{"name": "shop.Order", "subject": "orders-value", "version": 1}]
+        self.register("union", UNION, references=references)
+        self.ask_registry("PUT /config/orders-value", {"compatibility": "FULL"})
+        self.ask_registry("PUT /mode/union", {"mode": "READONLY"})
+        page = self.show("/schemas/orders-value?version=1")
+        for text in ("CompatibilityFULL", "Referred to by", "config orders-value -r http://r:8081"):
+            self.assertIn(text, " ".join(page.text.split()))
+        self.assertIn("/schemas/union?version=1", page.links)
+        self.assertIn("note", self.show("/schemas/orders-value?version=2&against=1").text)
+        union = self.show("/schemas/union")
+        self.assertIn("BACKWARD the default", " ".join(union.text.split()))
+        self.assertIn("readonly", union.text)
+        self.assertIn("no subject missing", self.show("/schemas/missing", 404).text)
+        answer = self.send_level("/schemas/union", "NONE")
+        self.assertEqual((answer.code, "are not set here" in answer.body), (400, True), answer.body)
+
+    def test_rows_have_a_bounded_time(self) -> None:
+        for name in "abc":
+            self.register(name, ORDER)
+        clock = self.node.clock
+
+        async def slow(method: str, path: str, content: bytes | None) -> RegistryAnswer:
+            clock.rightNow += ROWS_SECONDS / 2
+            return await self.exchange(method, path, content)
+
+        self.name_registry(RegistryClient(slow, "http://r:8081"))
+        rows = self.show("/schemas").rows
+        self.assertEqual([row[2].strip() for row in rows], ["v1", "v1", ""])
+
+    def test_errors_are_named(self) -> None:
+        async def away(method: str, path: str, content: bytes | None) -> RegistryAnswer:
+            raise RegistryUnavailable("the schema registry at http://r:8081 is not reached: Connection refused")
+
+        async def wrong(method: str, path: str, content: bytes | None) -> RegistryAnswer:
+            return RegistryAnswer(200, b"[7]")
+
+        for client, reason, status, text in (
+            (RegistryClient(away, "http://r:8081"), "", 503, "is not reached: Connection refused"),
+            (RegistryClient(wrong, "http://r:8081"), "", 503, "is not understood"),
+            (None, "the file ca.pem is missing", 404, "the file ca.pem is missing"),
+        ):
+            self.name_registry(client, reason)
+            self.assertIn(text, self.show("/schemas", status).text)
+
+
+class TestRightsInAnotherRegistry(AnonymousTests, RemoteRegistryTests):
+    settings: Any = {**AnonymousTests.settings, **PageTests.settings}
+
+    def test_subjects_of_other_topics_are_not_shown(self) -> None:
+        for name in ("orders", "payments"):
+            self.node.create(name)
+            self.register(f"{name}-value", ORDER)
+        self.allow(AclOperation.DESCRIBE, AclResourceType.TOPIC, "orders")
+        self.assertEqual([row[0][:12] for row in self.show("/schemas").rows], ["orders-value"])
+        self.assertIn("payments", self.show("/schemas/payments-value", 403).text)
 
 
 class TestLinks(SchemaPageTests):

@@ -12,13 +12,12 @@ from pylogbroker.json_text import indented
 from pylogbroker.schemas.codecs import TITLES
 from pylogbroker.schemas.names import topic_of
 from pylogbroker.security.acls.bindings import CLUSTER_NAME, AclOperation, AclResourceType
-from pylogbroker.web.hosted_registry import HostedRegistry, ShownVersion, SubjectSummary
+from pylogbroker.web.hosted_registry import HostedRegistry, ShownVersion, SubjectBrowser, SubjectSummary
 from pylogbroker.web.paging import Paged, PageNumber, paged
 from pylogbroker.web.parameters import Index, Name, Search
 from pylogbroker.web.router import BadRequest
 from pylogbroker.web.router.values import Trimmed
 from pylogbroker.web.schema_pages.differences import SHOWN_CHARACTERS_MAX, DiffLine, difference, shown_text
-from pylogbroker.web.schema_store import SchemaStore
 from pylogbroker.web.visitors import Visitor
 
 NO_REGISTRY: Final = (
@@ -31,6 +30,9 @@ _CONTRACT_CHARACTERS_MAX: Final = 64 * 1024
 
 Level = Annotated[str, Trimmed, "level of compatibility, empty for the default"]
 VersionNumber = Annotated[Index, "number of a version, by default the latest"]
+
+
+Elsewhere = Annotated[str, "address of the registry that schema.registry.url names, empty for the broker's own"]
 
 
 class SubjectRow(TypedDict):
@@ -48,6 +50,7 @@ class SubjectTable(Paged):
     level: str
     levels: Sequence[str]
     may_configure: bool
+    elsewhere: Elsewhere
 
 
 class ShownDifference(TypedDict):
@@ -68,6 +71,7 @@ class SubjectPage(SubjectRow):
     rule_set: str
     levels: Sequence[str]
     may_configure: bool
+    elsewhere: Elsewhere
 
 
 class ChangedLevel(TypedDict):
@@ -76,7 +80,7 @@ class ChangedLevel(TypedDict):
 
 async def subject_table(visitor: Visitor, search: Search = "", page: PageNumber = 1) -> SubjectTable:
     """Return a page of subjects whose names contain a text."""
-    registry = _registry(visitor)
+    registry = _browser(visitor)
     sender = visitor.registry_sender
     every = await registry.subjects(sender)
     matching = await registry.subjects(sender, search) if search else every
@@ -89,6 +93,7 @@ async def subject_table(visitor: Visitor, search: Search = "", page: PageNumber 
         "level": await registry.default_level(),
         "levels": registry.levels,
         "may_configure": _may_configure(visitor, ""),
+        "elsewhere": _elsewhere(visitor),
     }
 
 
@@ -96,7 +101,7 @@ async def subject_page(
     visitor: Visitor, subject: Name, version: VersionNumber | None = None, against: VersionNumber | None = None
 ) -> SubjectPage:
     """Return a version of a subject; with `against`, what has changed since another one."""
-    registry, sender = _registry(visitor), visitor.registry_sender
+    registry, sender = _browser(visitor), visitor.registry_sender
     every = await registry.versions(sender, subject)
     number = every.summary.version if version is None else version
     shown = await registry.version(sender, subject, number)
@@ -119,6 +124,7 @@ async def subject_page(
         "rule_set": _contract(shown.schema.rule_set),
         "levels": registry.levels,
         "may_configure": _may_configure(visitor, subject),
+        "elsewhere": _elsewhere(visitor),
     }
 
 
@@ -144,23 +150,36 @@ async def subjects_of_topic(visitor: Visitor, topic: str) -> Sequence[SubjectSum
         return None
 
 
-def _registry(visitor: Visitor) -> HostedRegistry:
+def _browser(visitor: Visitor) -> SubjectBrowser:
+    """Return the registry of this broker, or the one that its settings name; raise KafkaError."""
     schemas = visitor.schemas
     if schemas is None:
         raise KafkaError(NO_REGISTRY, ErrorCode.RESOURCE_NOT_FOUND)
-    if schemas.own is None:
-        raise KafkaError(_elsewhere(schemas), ErrorCode.RESOURCE_NOT_FOUND)
-    return schemas.own
+    browser = schemas.browser
+    if browser is None:
+        raise KafkaError(
+            f"the registry of schema.registry.url is not asked: {schemas.reason}", ErrorCode.RESOURCE_NOT_FOUND
+        )
+    return browser
 
 
-def _elsewhere(schemas: SchemaStore) -> str:
-    """Say where the schemas are that this page does not show."""
-    if not schemas.where:
-        return f"this page shows the schemas of a broker's own registry, and {schemas.reason}"
-    return (
-        f"the schemas are in the registry at {schemas.where}, which schema.registry.url names; this page shows those of"
-        f" a broker's own registry alone: `pylogbroker schema list -r {schemas.where}` lists them"
+def _registry(visitor: Visitor) -> HostedRegistry:
+    """Return the registry of this broker, in which levels are set; raise KafkaError."""
+    schemas = visitor.schemas
+    if schemas is not None and schemas.own is not None:
+        return schemas.own
+    where = _elsewhere(visitor)
+    if not where:
+        raise KafkaError(NO_REGISTRY, ErrorCode.RESOURCE_NOT_FOUND)
+    raise KafkaError(
+        f"levels of the registry at {where} are not set here: `pylogbroker schema config -r {where}` sets them",
+        ErrorCode.INVALID_REQUEST,
     )
+
+
+def _elsewhere(visitor: Visitor) -> str:
+    schemas = visitor.schemas
+    return "" if schemas is None or schemas.own is not None else schemas.where
 
 
 def _row(visitor: Visitor, summary: SubjectSummary) -> SubjectRow:
@@ -170,6 +189,8 @@ def _row(visitor: Visitor, summary: SubjectSummary) -> SubjectRow:
 
 
 def _may_configure(visitor: Visitor, subject: str) -> bool:
+    if _elsewhere(visitor):
+        return False
     if not subject:
         return visitor.allows(AclOperation.ALTER_CONFIGS, AclResourceType.CLUSTER, CLUSTER_NAME)
     return visitor.allows(AclOperation.ALTER_CONFIGS, AclResourceType.TOPIC, topic_of(subject))
