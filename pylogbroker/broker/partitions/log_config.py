@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
+from typing import Final
 
 from pylogbroker.config import TOPIC, BrokerConfig, TopicConfig
 from pylogbroker.metadata.image import ClusterImage, topic_resource
 from pylogbroker.metadata.topic_names import INTERNAL_TOPICS
 from pylogbroker.storage import LogConfig
+
+_CONFIGS_MAX: Final = 1000
 
 
 def log_config(settings: TopicConfig, *, is_internal: bool = False) -> LogConfig:
@@ -17,7 +21,13 @@ def log_config(settings: TopicConfig, *, is_internal: bool = False) -> LogConfig
     values["message.timestamp.after.max.ms"] = settings.timestamp_after_max_ms
     if is_internal:
         values["remote.storage.enable"] = False
-    return LogConfig.from_settings(values, settings.magic, settings.byte_addressed)
+    return _shared(LogConfig.from_settings(values, settings.magic, settings.byte_addressed))
+
+
+@lru_cache(_CONFIGS_MAX)
+def _shared(config: LogConfig) -> LogConfig:
+    """Return the configuration that equals this one: to compare two of them takes some microseconds for each log."""
+    return config
 
 
 def opening_configs(config: BrokerConfig, image: ClusterImage) -> Callable[[str], LogConfig]:

@@ -501,7 +501,8 @@ class Partitions:
         async for index in self._runtime.slices.over(topic.partitions):
             partition = self.hosted.get((topic.name, index))
             if partition is not None:
-                partition.log.config = config
+                if partition.log.config is not config:
+                    partition.log.config = config
                 partition.delete_policies = policies
                 partition.local_delete_policies = local_policies
                 partition.copy_lag = copy_lag
