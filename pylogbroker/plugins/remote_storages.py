@@ -70,10 +70,13 @@ class DirectoryStorage:
     def list(self, prefix: str) -> Iterator[StoredObject]:
         self._check_root()
         for directory, _, files in os.walk(self._path(prefix), onerror=_raise_unless_missing):
+            above = os.path.relpath(directory, self.root)
             for file in files:
-                path = f"{directory}/{file}"
-                with suppress(FileNotFoundError):  # deleted since
-                    yield StoredObject(os.path.relpath(path, self.root), os.stat(path).st_size)
+                try:
+                    size = os.stat(f"{directory}/{file}").st_size
+                except FileNotFoundError:  # deleted since
+                    continue
+                yield StoredObject(f"{above}/{file}", size)
 
     def delete(self, name: str) -> None:
         self._check_root()

@@ -1,18 +1,17 @@
-"""Clients of others read archived topics from the first record on, from a directory and from S3, also after kills."""
+"""Clients of others read archived topics from the first record on, from a directory and from S3."""
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
-from moto.server import ThreadedMotoServer
 
 from tests.peers.tools import tool
 from tests.support.broker_process import BrokerProcess
+from tests.support.s3 import KEYS, running_s3
 from tests.support.waiting import wait_until
 
 TOPIC = "archived"
@@ -29,19 +28,11 @@ pytestmark = pytest.mark.process
 
 @pytest.fixture
 def s3_place(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """A bucket of an S3-like store on the loopback interface."""
-    import boto3
-
-    monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
-    monkeypatch.setenv("AWS_EC2_METADATA_DISABLED", "true")
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    url = f"http://{host}:{port}"
-    boto3.client("s3", endpoint_url=url, region_name="us-east-1").create_bucket(Bucket="archive")
-    yield f"s3://archive/logs?endpoint_override={host}:{port}&scheme=http&region=us-east-1"
-    server.stop()
+    """Place of an S3-like store on the loopback interface."""
+    for name, text in KEYS.items():
+        monkeypatch.setenv(name, text)
+    with running_s3() as store:
+        yield store.place
 
 
 def started(tmp_path: Path, place: str = "") -> BrokerProcess:
@@ -68,10 +59,6 @@ def produce(broker: BrokerProcess, count: int = COUNT) -> None:
 
 def local_bytes(broker: BrokerProcess) -> int:
     return sum(path.stat().st_size for path in broker.data_dir.glob(f"{TOPIC}_0/*.kafka"))
-
-
-def count_objects(tmp_path: Path) -> int:
-    return sum(path.is_file() for path in (tmp_path / "archive").rglob("*"))
 
 
 def wait_until_archived(broker: BrokerProcess) -> None:
@@ -136,29 +123,6 @@ def test_aborted_transactions_in_the_archive_are_not_read(tmp_path: Path) -> Non
         wait_until_archived(broker)
         assert read_all(broker, len(committed), **{"isolation.level": "read_committed"}) == committed
         assert read_all(broker, 800, **{"isolation.level": "read_uncommitted"}) == list(range(800))
-    finally:
-        broker.stop()
-
-
-def test_kills_of_the_broker_lose_and_repeat_nothing(tmp_path: Path) -> None:
-    """Each is at a random moment, while segments are copied and deleted; the producer is idempotent."""
-    broker, numbers = started(tmp_path), random.Random(1)
-    try:
-        producer = Producer({"bootstrap.servers": broker.bootstrap, "enable.idempotence": True, "linger.ms": 2})
-        written = 0
-        for _ in range(4):
-            for _ in range(numbers.randint(300, 900)):
-                producer.produce(TOPIC, f"{written}".rjust(100))
-                written += 1
-                if written % 20 == 0:
-                    producer.flush()
-            assert producer.flush(60) == 0
-            objects = count_objects(tmp_path) + numbers.randint(1, 20)
-            wait_until(lambda objects=objects: count_objects(tmp_path) >= objects or local_bytes(broker) < 40_000)
-            broker.kill()
-            broker.start()
-        wait_until_archived(broker)
-        assert read_all(broker, written) == list(range(written))
     finally:
         broker.stop()
 

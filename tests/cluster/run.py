@@ -76,6 +76,8 @@ class ClusterRun:
     kinds: Sequence[Fault] = ALL_FAULTS
     plans: Sequence[Plan] = PLANS
     seats: Sequence[Seat] = SEATS_OF_BOTH
+    topic: Topic = TOPIC
+    settings: Mapping[str, str] = attrs.field(factory=dict)
     _violations: list[Violation] = attrs.field(factory=list)
 
     def go(self, kills: int, seconds: float, fewest: int = 0) -> Outcome:
@@ -84,9 +86,11 @@ class ClusterRun:
         self.report(f"{kills} kills are wanted, within {seconds:g} s")
         chance = random.Random(self.seed)
         trap = EventWaiter(lambda: None)
-        settings = {**SETTINGS, **CONSUMER_GROUPS, **sharing.SETTINGS, "api.versions.release": "4.4"}
+        settings = {**SETTINGS, **CONSUMER_GROUPS, **sharing.SETTINGS, "api.versions.release": "4.4", **self.settings}
         cluster = self.new_cluster(settings)
-        traffic = Traffic(cluster, [TOPIC], chance.randrange(1 << 30), self.plans, self.seats, self.others, trap.met)
+        traffic = Traffic(
+            cluster, [self.topic], chance.randrange(1 << 30), self.plans, self.seats, self.others, trap.met
+        )
         faults = Faults(cluster, traffic, chance, trap, self.kinds, self.network)
         with cluster:
             self._attempt(traffic.start)

@@ -38,9 +38,11 @@ _CHECKED: Final = re.compile(r"not stopped cleanly: (\d+) logs? checked")
 class KilledBroker(BrokerProcess):
     """A broker with a port that the system gives to no client."""
 
-    def __init__(self, directory: Path, settings: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, directory: Path, settings: Mapping[str, str] | None = None, environment: Mapping[str, str] | None = None
+    ) -> None:
         [port] = free_ports(1)
-        super().__init__(directory, {**SETTINGS, **(settings or {})}, port=port)
+        super().__init__(directory, {**SETTINGS, **(settings or {})}, port=port, environment=environment)
         self._directory.mkdir(parents=True, exist_ok=True)
         self.lines: list[str] = []  # of the lives that are over
         self.kills = self.starts = 0
@@ -48,7 +50,7 @@ class KilledBroker(BrokerProcess):
 
     def launch(self) -> None:
         """Start the process, and wait for nothing."""
-        self._process = LineProcess(self._command(), cwd=ROOT, forked=True)
+        self._process = LineProcess(self._command(), cwd=ROOT, environment=self._environment, forked=True)
         self.starts += 1
 
     def start(self) -> None:

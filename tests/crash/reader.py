@@ -7,7 +7,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from kafka.protocol.consumer import FetchRequest, FetchResponse, OffsetFetchRequest, OffsetFetchResponse
+from kafka.protocol.consumer import (
+    FetchRequest,
+    FetchResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    OffsetFetchRequest,
+    OffsetFetchResponse,
+)
 
 from tests.clients.stored_batches import ask
 from tests.crash.content import end_of
@@ -15,6 +22,8 @@ from tests.crash.history import Partition
 
 _FETCH: Final = 11
 _OFFSET_FETCH: Final = 5
+_LIST_OFFSETS: Final = 1
+_EARLIEST, _LATEST = -2, -1
 _MOST: Final = 50_000_000
 _WAIT_SECONDS_MAX: Final = 120.0  # seconds until a broker that has just started must answer
 _NOT_YET: Final = {
@@ -42,7 +51,7 @@ class Reader:
         parts: list[bytes] = []
         offset, end = 0, 1  # the end is not known yet
         while offset < end:
-            answer = patiently(lambda at=offset: self._fetch(partition, at, committed_only))  # type: ignore[misc]
+            answer = patiently(lambda at=offset: self.fetch(partition, at, committed_only))  # type: ignore[misc]
             data = bytes(answer.records or b"")
             end = answer.last_stable_offset if committed_only else answer.high_watermark
             if offset < end and not data:
@@ -51,7 +60,8 @@ class Reader:
             offset = max(offset, next_offset(data))
         return b"".join(parts)
 
-    def _fetch(self, partition: Partition, offset: int, committed_only: bool) -> Any:
+    def fetch(self, partition: Partition, offset: int, committed_only: bool = False) -> Any:
+        """The answer for a partition, which may have an error."""
         one = FetchRequest.FetchTopic.FetchPartition(
             partition=partition[1], fetch_offset=offset, partition_max_bytes=_MOST, log_start_offset=-1
         )
@@ -71,8 +81,26 @@ class Reader:
 
     def ends(self, partition: Partition) -> tuple[int, int]:
         """The last stable offset, and the high watermark."""
-        answer = patiently(lambda: self._fetch(partition, 0, committed_only=True))
+        answer = patiently(lambda: self.fetch(partition, 0, committed_only=True))
         return answer.last_stable_offset, answer.high_watermark
+
+    def bounds(self, partition: Partition) -> tuple[int, int]:
+        """The log start, and the high watermark, of a partition whose first records may be deleted."""
+        return self._listed(partition, _EARLIEST), self._listed(partition, _LATEST)
+
+    def _listed(self, partition: Partition, timestamp: int) -> int:
+        row = ListOffsetsRequest.ListOffsetsTopic.ListOffsetsPartition(
+            partition_index=partition[1], timestamp=timestamp
+        )
+        topics = [ListOffsetsRequest.ListOffsetsTopic(name=partition[0], partitions=[row])]
+
+        def question() -> Any:
+            request = ListOffsetsRequest(replica_id=-1, topics=topics)
+            answer = ask(self._leader(partition), request, ListOffsetsResponse, _LIST_OFFSETS)
+            return answer.topics[0].partitions[0]
+
+        offset: int = patiently(question).offset
+        return offset
 
     def committed(self, group: str, partitions: Sequence[Partition]) -> dict[Partition, int]:
         """A group's offsets; -1 where it has none."""

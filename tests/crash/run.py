@@ -56,11 +56,12 @@ class Run:
         report: Callable[[str], None] = print,
         *,
         settings: Mapping[str, str] | None = None,
+        environment: Mapping[str, str] | None = None,
         moments: Mapping[str, Moment] = MOMENTS,
     ) -> None:
         self._directory, self._workloads, self._report, self._chosen_from = directory, workloads, report, moments
         self._chance = random.Random(seed)
-        self._victim = KilledBroker(directory / "broker", settings)
+        self._victim = KilledBroker(directory / "broker", settings, environment)
         self._history = History()
         self._reader = Reader(self._victim.bootstrap, self._victim.data_dir)
         self._judge = LogChecker(self._history, self._reader)
@@ -105,7 +106,7 @@ class Run:
             for topic in workload.topics():
                 create_topic(self._victim.bootstrap, topic.name, topic.partitions, topic.configs)
                 if topic.judged:
-                    self._judge.watch(topic.partition_keys)
+                    self._judge.watch(topic.partition_keys, is_archived=topic.is_archived)
         for workload in self._workloads:
             workload.start(self._world)
 

@@ -39,6 +39,10 @@ class Topic:
     def partition_keys(self) -> list[Partition]:
         return [(self.name, index) for index in range(self.partitions)]
 
+    @property
+    def is_archived(self) -> bool:
+        return self.configs.get("remote.storage.enable") == "true"
+
 
 @attrs.frozen
 class RunContext:
