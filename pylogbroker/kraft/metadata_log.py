@@ -272,12 +272,13 @@ class MetadataLog:
         self._step = _Fetching()
         self._store.follow_leader(leader_id, epoch)
 
-    def compare_with(self, leader_id: int, epoch: int) -> bool:
-        """Return whether the next request reads the first batch of this leader of an earlier epoch."""
-        if leader_id < 0 or self.is_confirmed or not self._restored_ms:
-            return False
+    def may_compare(self, epoch: int) -> bool:
+        """Return whether the log of a leader of this epoch, an earlier one, may be another log than the restored."""
+        return 0 <= epoch < self.leader_epoch and self._restored_ms > 0 and not self.is_confirmed
+
+    def compare_with(self, leader_id: int, epoch: int) -> None:
+        """Read the first batch of a leader's log next: `may_compare` is true of its epoch."""
         self._step = _Comparing(leader_id, epoch)
-        return True
 
     @property
     def is_comparing(self) -> bool:

@@ -19,11 +19,14 @@ import pytest
 from click.testing import CliRunner
 from twisted.logger import capturedLogs, eventAsText
 
+from pylogbroker.broker.kraft.role import KraftRole
 from pylogbroker.cli import main
 from pylogbroker.errors import StartupError
 from pylogbroker.metadata.zk_schema import id_text
 from pylogbroker.storage.metadata.directory import MetadataDirectory
 from pylogbroker.testing import Broker
+from pylogbroker.wire.messages.broker_heartbeat import BrokerHeartbeatRequest
+from pylogbroker.wire.messages.broker_registration import BrokerRegistrationRequest
 from pylogbroker.wire.messages.fetch import FetchRequest
 from pylogbroker.wire.messages.fetch_snapshot import FetchSnapshotRequest
 from tests.kraft.model_controller import CLUSTER_ID, CONTROLLER_ID, ModelController
@@ -280,6 +283,23 @@ def test_controllers_that_begin_again_are_followed_at_an_earlier_epoch(
     assert set(partitions(cluster)) == {"orders"}
     assert first_fetch(cluster)[0] > 0
     assert not [line for line in about if "removed" in line]
+
+
+def test_a_member_that_runs_waits_for_its_restart_when_controllers_begin_again(cluster: Cluster) -> None:
+    role = cluster.start(1).role
+    assert isinstance(role, KraftRole)
+    cluster.controller.fail_over(epochs=4)
+    cluster.reactor.advance(5)
+    begin_again(cluster, timestamp_ms=1001)
+    role._quorum.leader_lost()
+    with lines() as about:
+        cluster.reactor.advance(50)
+    assert [line.rpartition("epoch 1, ")[2] for line in about if "asked again" in line] == [
+        "but this broker has seen epoch 5; if the controllers were formatted again, restart the broker"
+    ]
+    assert 50 <= len(cluster.sent(FetchRequest)) <= 100
+    assert not cluster.sent(BrokerRegistrationRequest)
+    assert not cluster.sent(BrokerHeartbeatRequest)
 
 
 def test_controllers_of_an_earlier_epoch_are_not_followed(cluster: Cluster) -> None:

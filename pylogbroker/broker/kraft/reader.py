@@ -190,15 +190,18 @@ class MetadataReader:
 
     def _compare_with(self, leader: LeaderIdAndEpoch) -> bool:
         """Return whether the next request reads the first batch of a leader of an earlier epoch."""
-        if not 0 <= leader.leader_epoch < self._log.leader_epoch:
+        if not self._log.may_compare(leader.leader_epoch):
             return False
         self._quorum.follow_leader(leader.leader_id)
-        return self._quorum.leader_id >= 0 and self._log.compare_with(leader.leader_id, leader.leader_epoch)
+        if self._quorum.leader_id < 0:
+            return False
+        self._log.compare_with(leader.leader_id, leader.leader_epoch)
+        return True
 
     def _why_without_leader(self, epoch: int) -> str:
         if not 0 <= epoch < self._log.leader_epoch:
             return "no controller leads now"
-        cure = "restart" if self._log.is_confirmed else f"stop the broker and remove {self._copy.path}"
+        cure = "restart the broker" if self._log.is_confirmed else f"stop the broker and remove {self._copy.path}"
         return (
             f"the controller is at epoch {epoch}, but this broker has seen epoch {self._log.leader_epoch}; if the "
             f"controllers were formatted again, {cure}"
