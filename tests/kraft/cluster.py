@@ -20,7 +20,7 @@ from tests.cluster.cluster import Cluster, internal_topics
 from tests.cluster.members import ApacheMember, ClusterBroker
 from tests.cluster.network import Network
 from tests.kraft.answers import BrokerAnswers
-from tests.kraft.quorum import ApacheQuorum
+from tests.kraft.quorum import START_SECONDS_MAX, ApacheQuorum
 from tests.peers.kafka import CLUSTER_ID, KafkaBroker
 from tests.peers.processes import SHORT_LIVED, free_ports
 from tests.peers.zookeeper_mode import QUICK_FAILURES
@@ -81,7 +81,7 @@ def kraft_own(place: KraftPlace) -> BrokerProcess:
 
 
 def kraft_apache(
-    place: KraftPlace, java_options: tuple[str, ...] = SHORT_LIVED, start_timeout: float = 120.0
+    place: KraftPlace, java_options: tuple[str, ...] = SHORT_LIVED, start_timeout: float = START_SECONDS_MAX
 ) -> ApacheMember:
     """Make a broker of Apache Kafka, of the controllers' release."""
     addresses = {"listeners": f"PLAINTEXT://127.0.0.1:{place.port}", "controller.quorum.voters": place.quorum.voters}

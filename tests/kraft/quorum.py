@@ -29,6 +29,7 @@ from tests.support.waiting import wait_until
 
 FIRST_CONTROLLER: Final = 100
 WAIT_SECONDS_MAX: Final = 120.0
+START_SECONDS_MAX: Final = 300.0
 _PER_BATCH: Final = 1000
 
 
@@ -101,6 +102,7 @@ class ApacheQuorum:
                 {**own, **settings},
                 port=port,
                 java_options=java_options,
+                start_timeout=START_SECONDS_MAX,
                 kafka_release=release,
                 format_options=formatted,
             )
