@@ -21,7 +21,8 @@ from pylogbroker.storage.log.partition_metadata import id_text
 from pylogbroker.storage.logdirs.log_directory import OF_KRAFT
 from pylogbroker.tap import preflight
 
-_CLUSTER_ID: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_CLUSTER_ID: Final = re.compile(r"[!-~]{1,128}")
+"""Apache Kafka formats controllers with any text, such as base64 with `==`; a wrong one is rejected at the start."""
 _RESERVED: Final = frozenset({uuid.UUID(int=number) for number in range(100)})
 """Ids of directories that Kafka keeps for itself: unassigned, lost, migrating."""
 

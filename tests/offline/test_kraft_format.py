@@ -94,7 +94,16 @@ def test_a_directory_of_another_cluster_is_not_taken(tmp_path: Path) -> None:
     assert f"of cluster {CLUSTER}" in output
 
 
-@pytest.mark.parametrize("cluster_id", ["", "two words", "a/b"])
+@pytest.mark.parametrize("cluster_id", ["MkU3OEVBNTcwNTJENDM2Qg==", "nonsense", "a/b:c"])
+def test_an_id_may_be_any_that_controllers_are_formatted_with(tmp_path: Path, cluster_id: str) -> None:
+    """Kafka's `kafka-storage format` checks none."""
+    file = settings(tmp_path)
+    assert run(file, cluster_id=cluster_id)[0] == 0
+    assert meta(tmp_path / "data")["cluster.id"] == cluster_id
+    assert run(file, "--ignore-formatted", cluster_id=cluster_id)[0] == 0
+
+
+@pytest.mark.parametrize("cluster_id", ["", "two words", "x" * 129])
 def test_an_invalid_id_of_a_cluster_is_rejected(tmp_path: Path, cluster_id: str) -> None:
     code, output = run(settings(tmp_path), cluster_id=cluster_id)
     assert (code, "is no id of a cluster" in output) == (1, True)
