@@ -14,8 +14,8 @@ begins at the committed positions. A topic that cannot be mirrored stops alone, 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from typing import Any, Final, TypeVar
 
 import attrs
 from twisted.internet.defer import CancelledError, Deferred, ensureDeferred
@@ -59,6 +59,7 @@ from pylogbroker.rpc.retries import Pauses
 
 log = Logger()
 
+T = TypeVar("T")
 _SESSION_BACKOFF: Final = Backoff(0.1, 5.0)
 _HEALTHY_SECONDS: Final = 10.0
 """After a session of this length, the pauses are short again."""
@@ -133,6 +134,7 @@ class Mirror:
         self._join_errors: list[BaseException] = []
         self._is_running = False
         self._waiting_for_end: list[Deferred[None]] = []
+        self._preparing: list[Deferred[Any]] = []
 
     def __str__(self) -> str:
         source, target = self._aliases
@@ -153,6 +155,8 @@ class Mirror:
         self._waiting_for_end.append(ended)
         if isinstance(self._session, NoSession):
             self._pauses.close()
+            for preparing in self._preparing:
+                preparing.cancel()
         self._session.stop()
         self._wake_up.call()
         return ended
@@ -189,9 +193,7 @@ class Mirror:
 
     async def _run(self) -> None:
         try:
-            parts = await self._meet()
-            await parts.preparation.make_positions_topic(parts.positions_topic, self._target.topics())
-            await self._target.find_topic(parts.positions_topic)
+            parts = await self._until_stop(self._prepare())
             if self._has_standby:
                 election = self._new_election(parts)
                 try:
@@ -206,6 +208,21 @@ class Mirror:
         except (Closed, CancelledError):
             if not self._is_stopping:
                 raise
+
+    async def _until_stop(self, work: Coroutine[Any, Any, T]) -> T:
+        """Do some work before a session, which `stop` cancels: it may wait for a cluster that is away."""
+        preparing = ensureDeferred(work)
+        self._preparing.append(preparing)
+        try:
+            return await preparing
+        finally:
+            self._preparing.remove(preparing)
+
+    async def _prepare(self) -> MirrorParts:
+        parts = await self._meet()
+        await parts.preparation.make_positions_topic(parts.positions_topic, self._target.topics())
+        await self._target.find_topic(parts.positions_topic)
+        return parts
 
     async def _meet(self) -> MirrorParts:
         """Learn the ids and topics of both clusters."""
@@ -341,7 +358,7 @@ class Mirror:
             await self._pauses.pause(_SESSION_BACKOFF.pause(failures))
 
     async def _copy_in_session(self, parts: MirrorParts, may_copy: Callable[[], bool]) -> None:
-        session = await open_session(parts, self._idle, self._follow_up.topics_begun)
+        session = await self._until_stop(open_session(parts, self._idle, self._follow_up.topics_begun))
         if may_copy() and not self._is_stopping:
             self._session = session
             self._follow_up.begin(session, is_first=not self._has_begun)

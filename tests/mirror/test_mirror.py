@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from twisted.internet import reactor
+from twisted.internet.task import deferLater
 from twisted.logger import capturedLogs, formatEvent
 
 from pylogbroker.client import AdminClient, Producer, SimpleConsumer
@@ -198,6 +199,15 @@ async def test_unreachable_cluster_is_named(clusters: TwoClusters) -> None:
     )
     with pytest.raises(MirrorError, match="the target offline"):
         await copy_all(Mirror(settings, reactor))
+
+
+async def test_mirror_that_waits_for_a_cluster_stops_at_once(clusters: TwoClusters) -> None:
+    for source, target in [("127.0.0.1:1", clusters.target.bootstrap), (clusters.source.bootstrap, "127.0.0.1:1")]:
+        mirror = Mirror(MirrorSettings(MirroredCluster(source, "east"), MirroredCluster(target, "offline")), reactor)
+        ended = mirror.run()
+        await deferLater(reactor, 0)
+        await mirror.stop().addTimeout(20, reactor)  # the clusters' own limit is a minute
+        await ended
 
 
 def back(clusters: TwoClusters, topic: str) -> Mirror:
