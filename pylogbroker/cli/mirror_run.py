@@ -77,7 +77,7 @@ def _begin_log() -> None:
     predicate = LogLevelFilterPredicate(defaultLogLevel=LogLevel.warn)
     predicate.setLogLevelForNamespace("pylogbroker.mirror", LogLevel.info)
     globalLogBeginner.beginLoggingTo(
-        [FilteringLogObserver(write, [predicate])], redirectStandardIO=False, discardBuffer=True
+        [FilteringLogObserver(write, [predicate])], redirectStandardIO=False, discardBuffer=False
     )
 
 

@@ -30,7 +30,7 @@ from pylogbroker.client.cluster import Cluster
 from pylogbroker.client.producer.options import options_of
 from pylogbroker.client.settings import CLIENT, PRODUCER, read
 from pylogbroker.client.sources import StaticBrokers
-from pylogbroker.errors import PylogbrokerError
+from pylogbroker.errors import ConfigError, PylogbrokerError
 from pylogbroker.mirror.copier import CopyCounts, CopyListener, InThread
 from pylogbroker.mirror.copy_rates import CopyRates
 from pylogbroker.mirror.election import Election
@@ -112,6 +112,8 @@ class Mirror:
         self._in_thread = in_thread or _threads_of(reactor)
         self._has_standby = has_standby
         source, target = settings.source, settings.target
+        if is_legacy07(target.bootstrap):
+            raise ConfigError(f"{target.bootstrap} is not accepted: Kafka 0.7 can only be the source of a mirror")
         self._filter = TopicChoice.of(settings.topics, settings.topics_excluded)
         self._target_values = read(PRODUCER, {**_CLIENT, **target.producer_settings()})
         self._source = _source_of(settings, reactor)

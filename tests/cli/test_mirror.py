@@ -87,6 +87,16 @@ def test_unreachable_cluster_is_named() -> None:
     assert "the source 127.0.0.1:1 cannot be used: cannot connect to 127.0.0.1:1" in lines[-1]
 
 
+def test_settings_that_are_misspelt_are_named(tmp_path: Path) -> None:
+    file = tmp_path / "mirror.properties"
+    file.write_text(
+        "clusters = a, b\na.bootstrap.servers = 127.0.0.1:1\nb.bootstrap.servers = 127.0.0.1:1\n"
+        "a->b.enabled = true\na->b.topic = orders\n"
+    )
+    _, lines = run("--config", str(file), "-q")
+    assert lines[0] == "settings that mirrors do not use: a->b.topic"
+
+
 def test_service_of_twistd_waits_for_a_cluster_and_stops_cleanly(
     brokers: tuple[Broker, Broker], tmp_path: Path
 ) -> None:

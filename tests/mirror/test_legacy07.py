@@ -76,6 +76,12 @@ async def test_running_mirror_polls_for_new_messages(served: SimpleBroker, targe
     assert [record.value for record in target.records(topic)] == [b"one", b"two"]
 
 
+def test_kafka_07_is_no_target() -> None:
+    settings = MirrorSettings(MirroredCluster("127.0.0.1:1", "new"), MirroredCluster("simple://127.0.0.1:1", "old"))
+    with pytest.raises(ConfigError, match=r"simple://127.0.0.1:1 is not accepted: .* can only be the source"):
+        Mirror(settings, reactor)
+
+
 def test_topics_must_be_named() -> None:
     settings = MirrorSettings(MirroredCluster("simple://127.0.0.1:1", "old"), MirroredCluster("127.0.0.1:1", "new"))
     with pytest.raises(ConfigError, match="so name each"):
