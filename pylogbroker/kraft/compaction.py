@@ -66,8 +66,8 @@ from pylogbroker.wire.metadata_records import (
     encode_record,
     record_version,
 )
+from pylogbroker.wire.resource_types import ResourceType
 
-_TOPIC: Final = 2
 """Kafka's number of topics as owners of settings."""
 _METADATA_VERSION: Final = "metadata.version"
 _HEADER_VALUE: Final = Struct(">hqB")
@@ -144,7 +144,7 @@ class MetadataCompaction:
             case RemoveTopicRecord():
                 name = self._topic(record.topic_id).name
                 del self._topics[record.topic_id]
-                self._settings.pop((_TOPIC, name), None)
+                self._settings.pop((ResourceType.TOPIC, name), None)
             case ClearElrRecord():
                 self._clear_elr(record.topic_name)
             case ConfigRecord():

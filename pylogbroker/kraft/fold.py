@@ -16,7 +16,6 @@ a leader, the partition epoch with each record. Source: Kafka's classes Metadata
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from enum import IntEnum
 from itertools import chain
 from typing import Final
 from uuid import UUID
@@ -63,19 +62,11 @@ from pylogbroker.wire.metadata_records import (
     UnfenceBrokerRecord,
     UnregisterBrokerRecord,
 )
+from pylogbroker.wire.resource_types import ResourceType
 
 PROTOCOLS: Final[Mapping[int, str]] = {0: "PLAINTEXT", 1: "SSL", 2: "SASL_PLAINTEXT", 3: "SASL_SSL"}
 _FENCED, _UNFENCED = 1, -1
 _BROKER_LISTS_MAX: Final = 50_000
-
-
-class _ResourceType(IntEnum):
-    """Kafka's numbers of resources whose settings brokers keep; another one is 8 for loggers."""
-
-    TOPIC = 2
-    BROKER = 4
-    CLIENT_METRICS = 16
-    GROUP = 32
 
 
 @attrs.frozen
@@ -314,13 +305,13 @@ def _recovery(number: int) -> LeaderRecovery:
 def _resource(record: ConfigRecord) -> ConfigResource | None:
     """Return the resource whose settings brokers keep; None for loggers."""
     match record.resource_type:
-        case _ResourceType.TOPIC:
+        case ResourceType.TOPIC:
             return topic_resource(record.resource_name)
-        case _ResourceType.BROKER:
+        case ResourceType.BROKER:
             return broker_resource(int(record.resource_name)) if record.resource_name else broker_resource(None)
-        case _ResourceType.GROUP:
+        case ResourceType.GROUP:
             return group_resource(record.resource_name)
-        case _ResourceType.CLIENT_METRICS:
+        case ResourceType.CLIENT_METRICS:
             return client_metrics_resource(record.resource_name)
     return None
 

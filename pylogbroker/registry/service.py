@@ -21,7 +21,6 @@ from twisted.internet.tcp import Port
 from twisted.logger import Logger
 from twisted.web.server import Request
 
-from pylogbroker.broker.metadata.config_resources import ResourceType
 from pylogbroker.broker.services import Services
 from pylogbroker.config import BrokerConfig, Endpoint, TopicConfig
 from pylogbroker.config.registry_settings import HTTPS
@@ -54,6 +53,7 @@ from pylogbroker.web.hosted_registry import RegistrySender, ShownVersion, Subjec
 from pylogbroker.web.site import AllowedHosts, CheckedRequest, CheckedSite
 from pylogbroker.web.visitors import NotServed, principal_of
 from pylogbroker.wire.messages.describe_configs import DescribeConfigsRequest, DescribeConfigsResource
+from pylogbroker.wire.resource_types import ResourceType
 
 log = Logger()
 

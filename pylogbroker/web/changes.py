@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Annotated, Final, TypedDict
 
-from pylogbroker.broker.metadata.config_resources import ResourceType
 from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.metadata.image import NO_LEADER
 from pylogbroker.partition_hash import partition_of_key
@@ -27,6 +26,7 @@ from pylogbroker.wire.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 from pylogbroker.wire.messages.produce import PartitionProduceData, ProduceRequest, TopicProduceData
+from pylogbroker.wire.resource_types import ResourceType
 
 _REPLICAS_MAX: Final = 2**15 - 1
 _SET, _RESTORE = 0, 1

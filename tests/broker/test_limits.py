@@ -14,7 +14,6 @@ import attrs
 
 from pylogbroker.broker.apis import APIS
 from pylogbroker.broker.membership.control import ClusterControl
-from pylogbroker.broker.metadata.config_resources import ResourceType
 from pylogbroker.broker.requests import limits
 from pylogbroker.broker.requests.api import Api
 from pylogbroker.config import TOPIC
@@ -51,6 +50,7 @@ from pylogbroker.wire.messages.offset_fetch import (
 )
 from pylogbroker.wire.messages.sync_group import SyncGroupRequest, SyncGroupRequestAssignment
 from pylogbroker.wire.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
+from pylogbroker.wire.resource_types import ResourceType
 from pylogbroker.wire.schema import Field, FieldType, fields_of
 from tests.broker.log_lines import logged_lines
 from tests.broker.membership.harness import DrivenCluster

@@ -7,7 +7,7 @@ from typing import Final, Protocol, TypeVar
 
 import attrs
 
-from pylogbroker.broker.metadata.config_resources import Resource, ResourceType, find_resource, is_allowed
+from pylogbroker.broker.metadata.config_resources import Resource, find_resource, is_allowed
 from pylogbroker.broker.requests.limits import duplicate_error, duplicates, find_duplicates
 from pylogbroker.broker.security.access import Access
 from pylogbroker.broker.services import HasConfig, HasController, HasMetadata, HasNode, HasTls
@@ -15,6 +15,7 @@ from pylogbroker.config import ConfigOperation, SettingChange, apply
 from pylogbroker.errors import ConfigError, ErrorCode, KafkaError
 from pylogbroker.long_loops import over
 from pylogbroker.security.acls.bindings import AclOperation
+from pylogbroker.wire.resource_types import ResourceType
 
 _SETTINGS_MAX: Final = 1000
 """Settings that one resource may name: more than exist."""

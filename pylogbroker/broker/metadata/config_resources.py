@@ -11,7 +11,6 @@ GROUP           a group's id        /config/groups/<group>
 from __future__ import annotations
 
 from collections.abc import Mapping
-from enum import IntEnum
 from typing import Final, Protocol
 
 import attrs
@@ -46,18 +45,11 @@ from pylogbroker.metadata.image import (
 )
 from pylogbroker.metadata.topic_names import check_name
 from pylogbroker.security.acls.bindings import AclOperation
+from pylogbroker.wire.resource_types import ResourceType
 
 
 class _Services(HasConfig, HasMetadata, HasController, HasNode, HasTls, Protocol):
     """Services that this module uses."""
-
-
-class ResourceType(IntEnum):
-    TOPIC = 2
-    BROKER = 4
-    BROKER_LOGGER = 8
-    CLIENT_METRICS = 16
-    GROUP = 32
 
 
 _OTHER_TYPES: Final = {0: "UNKNOWN", 16: "CLIENT_METRICS"}

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Final, Literal, TypedDict
 
-from pylogbroker.broker.metadata.config_resources import ResourceType
 from pylogbroker.config import ConfigSource
 from pylogbroker.config.units import is_size, unit_ms, without_unit
 from pylogbroker.errors import ErrorCode, KafkaError
@@ -26,6 +25,7 @@ from pylogbroker.wire.messages.incremental_alter_configs import (
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from pylogbroker.wire.resource_types import ResourceType
 
 _SET, _RESTORE = 0, 1
 _SOURCES: Final[Mapping[int, str]] = {
