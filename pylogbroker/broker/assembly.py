@@ -198,7 +198,7 @@ class Broker:
         for listener in (
             self.dynamic_settings,
             *self.role.followers,
-            self.partitions,
+            self.partitions.settings,
             self.group_service,
             self.transaction_service,
             self.share_states,

@@ -23,7 +23,7 @@ def check_registry() -> None:
 
 async def validate_records(registry: RegistryService, broker: Broker) -> None:
     """Let the registry validate the records of topics whose settings say so."""
-    await broker.partitions.check_records(registry.record_checks)
+    await broker.partitions.settings.check_records(registry.record_checks)
 
 
 def make_registry(reactor: Any, broker: Broker) -> RegistryService:

@@ -129,7 +129,7 @@ class SliceTests(NodeTests):
     def test_the_later_of_two_config_changes_wins(self) -> None:
         broker = self.node.broker
         for hours in ("3", "4"):
-            broker.partitions._on_settings_changed(frozenset())
+            broker.partitions.settings._on_broker_settings(frozenset())
             changed = ensureDeferred(
                 broker.controller.alter_config(topic_resource("t"), lambda before, h=hours: {"segment.ms": h})
             )  # type: ignore[misc]

@@ -80,13 +80,13 @@ class DeletePolicyTests(NodeTests):
 
     def offer(self, *factories: Any) -> None:
         """Install further policies, as if before the broker's start."""
-        partitions = self.node.broker.partitions
+        settings = self.node.broker.partitions.settings
         names = "modification-time", "record-time", "size"
-        built_in = {name: partitions._delete_policies._installed.plugins[name] for name in names}
-        partitions._delete_policies = DeletePolicies(
+        built_in = {name: settings._delete_policies._installed.plugins[name] for name in names}
+        settings._delete_policies = DeletePolicies(
             Installed(built_in | {factory.name: factory for factory in factories})
         )
-        self.node.broker.config.add_topic_check(partitions._delete_policies.check)
+        self.node.broker.config.add_topic_check(settings._delete_policies.check)
 
     def log(self, topic: str = "t") -> Log:
         return self.node.broker.partitions.find(topic, 0).log

@@ -100,7 +100,7 @@ class LogCleaner:
 
     def __attrs_post_init__(self) -> None:
         self._partitions.on_log_deleted.append(self._abort_cleaning)
-        self._partitions.on_configured.append(self._warn_if_off)
+        self._partitions.settings.on_changed.append(self._warn_if_off)
 
     def start(self) -> None:
         if self._config.log_cleaner_enable:

@@ -67,7 +67,7 @@ class LogMaintenance:
         self._round_every(seconds("producer.id.expiration.check.interval.ms"), self.expire_producers)
         self._every(_DIRECTORY_CHECK_SECONDS, self.check_directories)
         self._round_every(_REOPEN_SECONDS, self._reopen_offline_partitions)
-        self._every(REPEAT_MS / 1000, self._partitions.note_missing_policies)
+        self._every(REPEAT_MS / 1000, self._partitions.settings.note_missing_policies)
 
     def stop(self) -> None:
         for loop in self._loops:

@@ -1,4 +1,4 @@
-"""The partitions with a replica on this broker: opens, configures and deletes their logs; leads some of them.
+"""The partitions with a replica on this broker: opens and deletes their logs; leads some of them.
 
 A failed directory takes its logs and their partitions offline.
 """
@@ -6,41 +6,34 @@ A failed directory takes its logs and their partitions offline.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
 from uuid import UUID
 
 import attrs
-from twisted.internet.defer import Deferred, DeferredLock
+from twisted.internet.defer import Deferred
 from twisted.logger import Logger
 
-from pylogbroker.background import run_in_background
 from pylogbroker.broker.metadata.cluster_metadata import ClusterMetadata
-from pylogbroker.broker.partitions.delete_policies import DeletePolicies, MissingPolicies
+from pylogbroker.broker.partitions.delete_policies import DeletePolicies
 from pylogbroker.broker.partitions.full_directories import FullDirectories
 from pylogbroker.broker.partitions.group_commit import GroupCommit
 from pylogbroker.broker.partitions.log_config import log_config
 from pylogbroker.broker.partitions.missing_archives import MissingArchives
 from pylogbroker.broker.partitions.partition import Partition
-from pylogbroker.broker.partitions.record_checks import MakeRecordCheck, PartitionCheck, is_checked, without_registry
 from pylogbroker.broker.partitions.recovery_points import RecoveryPointWrites
+from pylogbroker.broker.partitions.topic_settings import TopicSettings
 from pylogbroker.broker.partitions.traffic import Traffic
 from pylogbroker.broker.runtime.resources import Runtime
-from pylogbroker.broker.runtime.throttles import is_throttled
-from pylogbroker.config import BrokerConfig, TopicConfig
+from pylogbroker.config import BrokerConfig
 from pylogbroker.errors import ErrorCode, InvalidRecords, KafkaError, StorageFailure
 from pylogbroker.formatting import listed
 from pylogbroker.long_loops import STEP_ITEMS
-from pylogbroker.metadata.delta import ConfigChanged, Delta
 from pylogbroker.metadata.image import (
     NO_TOPIC_ID,
-    ClusterImage,
-    ConfigResource,
-    ConfigResourceType,
     TopicImage,
 )
-from pylogbroker.storage import DeletedDirectory, GuardedPolicy, Log, LogConfig, LogManager
+from pylogbroker.storage import DeletedDirectory, Log, LogConfig, LogManager
 from pylogbroker.storage.checkpoints import TopicPartition
 
 log = Logger()
@@ -66,9 +59,8 @@ class Archives(Protocol):
 class Partitions:
     """Opens logs, and leads partitions.
 
-    Callbacks: `on_log_deleted` gets the log of a deleted partition before its files go. `on_configured` is called after
-    settings changed, `on_opened` after logs were opened. `on_reopened` gets a partition that came online late,
-    `on_offline` one whose log failed.
+    Callbacks: `on_log_deleted` gets the log of a deleted partition before its files go. `on_opened` is called after
+    logs were opened. `on_reopened` gets a partition that came online late, `on_offline` one whose log failed.
     """
 
     _config: BrokerConfig
@@ -87,20 +79,17 @@ class Partitions:
     _unopened: set[TopicPartition] = attrs.field(factory=set, init=False)  # their logs could not be opened
     _unrecovered: set[TopicPartition] = attrs.field(factory=set, init=False)  # for want of their archive
     on_log_deleted: list[Callable[[Log], None]] = attrs.field(factory=list, init=False)
-    on_configured: list[Callable[[], None]] = attrs.field(factory=list, init=False)
     on_reopened: list[Callable[[str, int], None]] = attrs.field(factory=list, init=False)
     on_opened: list[Callable[[], None]] = attrs.field(factory=list, init=False)
     on_offline: list[Callable[[str, int], None]] = attrs.field(factory=list, init=False)
     before_drop: list[Callable[[TopicImage], None]] = attrs.field(factory=list, init=False)
     archives: Archives | None = attrs.field(default=None, init=False)
     """None without a remote storage."""
+    settings: TopicSettings = attrs.field(init=False)
     full_directories: FullDirectories = attrs.field(init=False)
     _group_commit: GroupCommit = attrs.field(init=False)
     _recovery_points: RecoveryPointWrites = attrs.field(init=False)
-    _missing_policies: MissingPolicies = attrs.field(init=False)
     _missing_archives: MissingArchives = attrs.field(init=False)
-    _configuring: DeferredLock = attrs.field(factory=DeferredLock, init=False)
-    _make_record_check: MakeRecordCheck = attrs.field(default=without_registry, init=False)
 
     def __attrs_post_init__(self) -> None:
         self.full_directories = FullDirectories(self._runtime, self._logs.directories)
@@ -108,7 +97,15 @@ class Partitions:
         save = self._logs.checkpoints.save_recovery_points
         self._recovery_points = RecoveryPointWrites(self._runtime.in_thread, save)
         self._missing_archives = MissingArchives(self._runtime.clock)
-        self._missing_policies = MissingPolicies(self._runtime.clock, self._runtime.log_rate_limit)
+        self.settings = TopicSettings(
+            self._config,
+            self._runtime,
+            self._metadata,
+            self._broker_id,
+            self._delete_policies,
+            self.hosted,
+            self._attach_archive,
+        )
 
     @property
     def were_closed_cleanly(self) -> bool:
@@ -118,7 +115,7 @@ class Partitions:
     def open(self) -> None:
         """Follow changes of settings; the replicas are open."""
         self._log_foreign_directories()
-        self._config.observe(self._on_settings_changed)
+        self.settings.open()
 
     def _log_foreign_directories(self) -> None:
         by_reason: dict[str, list[str]] = {}
@@ -207,13 +204,6 @@ class Partitions:
                     self.archives.detach(partition)
                 for call in self.on_offline:
                     call(*key)
-
-    async def on_delta(self, delta: Delta, before: ClusterImage, after: ClusterImage) -> None:
-        for change in delta:
-            match change:
-                case ConfigChanged(ConfigResource(ConfigResourceType.TOPICS, name)) if name in before.topics:
-                    await self.configure(after.topics[name])
-                    self.settings_changed()
 
     def _not_leader(self, topic: str, index: int) -> KafkaError:
         return KafkaError(f"broker {self._broker_id} does not lead {topic}-{index}", ErrorCode.NOT_LEADER_OR_FOLLOWER)
@@ -418,7 +408,7 @@ class Partitions:
     async def reopen(self, topic: TopicImage, index: int) -> None:
         """Create a log that could not be created before; raise KafkaError."""
         self._open_replica(
-            topic, index, log_config(self._settings(topic.name), is_internal=topic.internal), is_new=True
+            topic, index, log_config(self.settings.of(topic.name), is_internal=topic.internal), is_new=True
         )
         if (topic.name, index) in self._unrecovered:
             await self._recover((topic.name, index), True)
@@ -444,74 +434,6 @@ class Partitions:
     def is_offline(self, key: TopicPartition) -> bool:
         """Return whether the log is, or may be, in a directory that failed."""
         return key in self._logs.offline or any(directory.failure for directory in self._logs.directories)
-
-    def _settings(self, topic: str) -> TopicConfig:
-        return self._config.topic(self._metadata.topic_settings(topic))
-
-    def delete_policies_for(self, settings: TopicConfig) -> tuple[GuardedPolicy, ...]:
-        """Return the delete policies that a topic would have with some settings."""
-        return self._delete_policies.of(settings, lambda missing: None)
-
-    def note_missing_policies(self) -> None:
-        """Log again which topics lack a delete policy: their logs grow."""
-        for name in self._missing_policies.take_noted():
-            topic = self._metadata.topics.get(name)
-            if topic is not None:
-                settings = self._settings(name)
-                self._delete_policies.of(settings, partial(self._missing_policies.note, name))
-
-    async def check_records(self, make: MakeRecordCheck) -> None:
-        """Let the records of topics with such settings be checked so from now on."""
-        self._make_record_check = make
-        await self._configure_all()
-
-    def _on_settings_changed(self, names: frozenset[str]) -> None:
-        run_in_background(log, self._configure_all(), "the broker's new settings could not be applied to topics")
-
-    async def _configure_all(self) -> None:
-        async for topic in self._runtime.slices.over(tuple(self._metadata.topics.values())):
-            await self.configure(topic)
-        self.settings_changed()
-
-    def settings_changed(self) -> None:
-        for call in self.on_configured:
-            call()
-
-    async def configure(self, topic: TopicImage) -> None:
-        """Configure the named partitions of one topic at a time, so that the newest settings win."""
-        await self._configuring.acquire()
-        try:
-            await self._apply_settings(topic)
-        finally:
-            self._configuring.release()
-
-    async def _apply_settings(self, topic: TopicImage) -> None:
-        settings = self._settings(topic.name)
-        config = log_config(settings, is_internal=topic.internal)
-        policies = self._delete_policies.of(settings, partial(self._missing_policies.note, topic.name))
-        local_policies: tuple[GuardedPolicy, ...] = ()
-        if config.remote_storage_enable:
-            local_policies = self._delete_policies.of(settings.local(), lambda missing: None)
-        copy_lag = None if settings.remote_log_copy_disable else settings.copy_lag()
-        record_check = self._make_record_check(topic.name, settings) if is_checked(settings) else None
-        min_insync_replicas = settings.min_insync_replicas
-        may_down_convert = settings.message_downconversion_enable
-        leaders = frozenset(settings.leader_replication_throttled_replicas)
-        followers = frozenset(settings.follower_replication_throttled_replicas)
-        async for index in self._runtime.slices.over(topic.partitions):
-            partition = self.hosted.get((topic.name, index))
-            if partition is not None:
-                if partition.log.config is not config:
-                    partition.log.config = config
-                partition.delete_policies = policies
-                partition.local_delete_policies = local_policies
-                partition.copy_lag = copy_lag
-                self._attach_archive(partition)
-                partition.record_check = None if record_check is None else PartitionCheck(record_check)
-                partition.set_min_insync_replicas(min_insync_replicas, len(topic.partitions[index].replicas))
-                partition.may_down_convert = may_down_convert
-                partition.throttles_followers = is_throttled(leaders, index, self._broker_id)
-                partition.is_throttled_follower = is_throttled(followers, index, self._broker_id)
 
 
 def _log_finding(finding: object) -> None:

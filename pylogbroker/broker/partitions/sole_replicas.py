@@ -39,7 +39,7 @@ class SoleReplicas:
     async def open(self) -> None:
         async for topic in self._runtime.slices.over(tuple(self._metadata.topics.values())):
             await self._open(topic, topic.partitions, self._metadata.image, is_new=False)
-            await self._partitions.configure(topic)
+            await self._partitions.settings.apply(topic)
 
     async def prepare(self, delta: Delta, after: ClusterImage) -> None:
         for change in delta:
@@ -55,13 +55,13 @@ class SoleReplicas:
         for change in delta:
             match change:
                 case TopicCreated(topic):
-                    await self._partitions.configure(topic)
-                    self._partitions.settings_changed()
+                    await self._partitions.settings.apply(topic)
+                    self._partitions.settings.changed()
                 case PartitionsChanged(name, partitions):
                     topic = after.topics[name]
                     async for index in self._runtime.slices.over(partitions):
                         self._obey(topic, index)
-                    await self._partitions.configure(topic)
+                    await self._partitions.settings.apply(topic)
                 case TopicDeleted(topic):
                     await self._partitions.drop(topic)
 
@@ -114,7 +114,7 @@ class SoleReplicas:
                 tried.add(key)
                 return
             self._lead(key, topic.partitions[key[1]].leader_epoch)
-            await self._partitions.configure(topic)
+            await self._partitions.settings.apply(topic)
             log.info("{topic}-{partition} is online now", topic=key[0], partition=key[1])
             for call in self._partitions.on_reopened:
                 call(*key)

@@ -120,7 +120,7 @@ class Replicas:
             some = [index for index in missing if (index in new) is is_new]
             if some:
                 await self._partitions.open_replicas(topic, some, settings, is_new)
-        await self._partitions.configure(topic)  # first: min.insync.replicas bounds a new leader's high watermark
+        await self._partitions.settings.apply(topic)  # first: min.insync.replicas bounds a new leader's high watermark
         async for index in slices.over(await self._leads_first(topic)):
             key = topic.name, index
             partition = self._partitions.hosted.get(key)

@@ -99,7 +99,7 @@ async def _removal(visitor: Visitor, topic: TopicImage, config: TopicConfig) -> 
     logs = [hosted[topic.name, index].log for index in topic.partitions if (topic.name, index) in hosted]
     if sum(len(log.segments) for log in logs) > _SEGMENTS_MAX:
         return None
-    policies = services.partitions.delete_policies_for(config)
+    policies = services.partitions.settings.delete_policies_for(config)
     count = size = 0
     for log in logs:
         async for segment in services.runtime.slices.over(expired_segments(log, now_ms, policies)):

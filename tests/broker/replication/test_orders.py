@@ -12,7 +12,7 @@ from twisted.internet.defer import fail
 
 from pylogbroker.broker.apis import leader_and_isr, stop_replica, update_metadata
 from pylogbroker.broker.metadata.notifications import NOTIFICATION_MS_MAX
-from pylogbroker.broker.partitions.service import Partitions
+from pylogbroker.broker.partitions.topic_settings import TopicSettings
 from pylogbroker.broker.replication.leadership import Leadership
 from pylogbroker.broker.replication.replicas import Replicas
 from pylogbroker.errors import ErrorCode, KafkaError
@@ -226,12 +226,12 @@ class OpeningTests(ClusterTests):
         self.restart(1)
         found = []
 
-        async def configure(partitions: Partitions, topic: TopicImage) -> None:
-            partition = partitions.hosted[KEY]
+        async def apply(settings: TopicSettings, topic: TopicImage) -> None:
+            partition = settings._hosted[KEY]
             partition.on_synced()
             found.append((partition.log.high_watermark, partition.log.log_end_offset))
 
-        with patch.object(Partitions, "configure", configure):
+        with patch.object(TopicSettings, "apply", apply):
             self.cluster.order(1)
         self.assertEqual(found, [(1, 2)])
 
