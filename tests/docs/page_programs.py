@@ -19,7 +19,7 @@ BLOCK = re.compile(r"^```python\n(?P<program>.*?)^```$(?:\n\n```text\n(?P<output
 #: Seconds for a program, on a machine that may stand still meanwhile.
 LIMIT = 600
 #: Time limits that are short enough to read are too short for such a machine.
-LONGER = {'"consumer.timeout.ms": 1000': '"consumer.timeout.ms": 15000', "timeout=10)": "timeout=200)"}
+LONGER = {'"consumer.timeout.ms": 1000': '"consumer.timeout.ms": 6000', "timeout=10)": "timeout=200)"}
 
 
 @attrs.frozen
