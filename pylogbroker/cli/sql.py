@@ -156,8 +156,20 @@ def _interruptible(database: TopicDatabase, work: Callable[[], None]) -> None:
 
 def _query(database: TopicDatabase, text: str, form: str, path: str | None, display: _Display) -> None:
     for relation in database.run(text):
-        with database.explained(text), display.shown():
+        with _naming_output(path), database.explained(text), display.shown():
             sql_rows.write(relation, form, path, display.hide)
+
+
+@contextmanager
+def _naming_output(path: str | None) -> Iterator[None]:
+    """Name the file where the rows of a query cannot be written to it."""
+    try:
+        yield
+    except OSError as error:
+        if path is None:
+            raise
+        reason = os.strerror(error.errno) if error.errno else str(error)
+        raise table_errors.TableError(f"--output {path} cannot be written: {reason}") from error
 
 
 @contextmanager

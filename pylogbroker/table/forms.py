@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
 from pylogbroker.errors import ConfigError
+from pylogbroker.extras import required_by
 from pylogbroker.features import on_first_use
 from pylogbroker.table.contents import BinaryForm, ContentForm, TextForm
 from pylogbroker.table.json_columns import JsonForm, type_of_schema
@@ -28,7 +29,8 @@ def form_of(
     if schema is not None and name != "json":
         raise ConfigError(f'{field}_schema needs {field}="json": other forms have their own schemas')
     if name in BY_REGISTRY:
-        return registry_columns.form_by_registry(field, name, schema_registry)
+        with required_by(f'{field}="{name}"', "registry"):
+            return registry_columns.form_by_registry(field, name, schema_registry)
     if name == "json":
         return JsonForm(None if schema is None else type_of_schema(f"{field}_schema", schema))
     return TextForm() if name == "text" else BinaryForm()

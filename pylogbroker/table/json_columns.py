@@ -69,7 +69,10 @@ def type_of_schema(name: str, given: object) -> pa.DataType:
     elif isinstance(given, pa.Schema):
         kind = pa.struct(list(given))
     elif isinstance(given, dict):
-        kind = pa.struct(list(given.items()))
+        try:
+            kind = pa.struct(list(given.items()))
+        except (pa.ArrowException, TypeError, ValueError) as error:
+            raise TableError(f'{name}: {error}; expected types of pyarrow, such as {{"user": pa.string()}}') from error
     else:
         raise TableError(f"{name}: {type(given).__name__} is not accepted; expected a schema or a type of pyarrow")
     converter(kind)

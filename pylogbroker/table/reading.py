@@ -170,10 +170,10 @@ def read_table(
         scan.contents.learn(raw)
         parts.append(raw)
     parts.reverse()
-    batches = []
+    batches, schema = [], scan.schema
     while parts:
         batches.append(scan.batch(parts.pop()))
-    return pa.Table.from_batches(batches, scan.schema)
+    return pa.Table.from_batches(batches, schema)
 
 
 def read_batches(

@@ -35,8 +35,9 @@ def explained(sql: str, head: str, names: Collection[str]) -> str:
         )
     if match := _NO_MEMBERS.search(head):
         return (
-            f"there is no {match[2]}.{match[1]}: no {match[2]} that was seen is read as an object. -s {match[2]}=json"
-            f" reads JSON, -s {match[2]}=avro, protobuf and json-schema what a schema registry knows"
+            f"there is no {match[2]}.{match[1]}: no {match[2]} that was seen is read as an object, and a topic without"
+            f" records shows none. -s {match[2]}=json reads JSON, -s {match[2]}=avro, protobuf and json-schema what a"
+            " schema registry knows"
         )
     if (match := _SYNTAX.search(head)) and match[1] in names:
         return f'{head}\nThe topic {match[1]} has the name of a word of SQL, and needs quotes: "{match[1]}"'

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import attrs
@@ -41,13 +40,10 @@ class ScanObserver:
     passed: Callable[[int], object] = lambda count: None
     errors: list[PylogbrokerError] = attrs.field(factory=list)
 
-    @contextmanager
-    def keeping_errors(self) -> Iterator[None]:
-        try:
-            yield
-        except PylogbrokerError as error:
-            self.errors.append(error)
-            raise
+    def kept(self, error: PylogbrokerError) -> PylogbrokerError:
+        """Return an error to raise, without its stack trace."""
+        self.errors.append(error)
+        return error.with_traceback(None)
 
 
 class TopicDataset(ds.Dataset):  # type: ignore[misc]
@@ -87,10 +83,12 @@ class TopicDataset(ds.Dataset):  # type: ignore[misc]
 
         Other arguments of Arrow's scanners, such as sizes of batches, only hint at how to read.
         """
-        with self._observer.keeping_errors():
+        try:
             schema = self.schema
             names = schema.names if columns is None else list(columns)
             return TopicScanner(self._scan, self.plan(), names, filter, schema, self._observer)
+        except PylogbrokerError as error:
+            raise self._observer.kept(error) from None
 
 
 class TopicScanner:
@@ -127,11 +125,13 @@ class TopicScanner:
 
     def to_batches(self) -> Iterator[pa.RecordBatch]:
         self._observer.planned(len(self._plan))
-        with self._observer.keeping_errors():
+        try:
             for raw in self._scan.raw(self._plan):
                 rows = self._filtered(raw)
                 if rows.num_rows:
                     yield rows
+        except PylogbrokerError as error:
+            raise self._observer.kept(error) from None
 
     def _filtered(self, raw: RawRows) -> pa.RecordBatch:
         self._observer.passed(raw.passed)

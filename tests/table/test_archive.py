@@ -137,6 +137,18 @@ def test_another_topic_of_that_name_has_another_archive(archived: tuple[str, dic
     assert first_offset(topic, others) == first_offset(topic, {**place, "archive": None}) > 0
 
 
+def test_a_topic_that_is_made_again_is_archived_anew(archiving_broker: BrokerProcess, tmp_path: Path) -> None:
+    """Its offsets begin at zero again, where the archive already has files of the earlier topic."""
+    topic, place = filled(archiving_broker, tmp_path, "again")
+    earlier = {path: path.read_bytes() for path in tmp_path.rglob("*.parquet")}
+    with Topics(archiving_broker.bootstrap, lambda: topic) as topics:
+        topics.delete(topic)
+    assert filled(archiving_broker, tmp_path, topic) == (topic, place)
+    assert read_table(topic, **place)["offset"].to_pylist() == list(range(COUNT))
+    assert {path: path.read_bytes() for path in earlier} == earlier
+    assert len({path.parent.parent.name for path in tmp_path.rglob("*.parquet")}) == 2
+
+
 def test_a_directory_that_does_not_exist_is_an_error(archived: tuple[str, dict[str, Any]], tmp_path: Path) -> None:
     topic, place = archived
     with pytest.raises(ConfigError, match=r"archive: .* is not a directory"):

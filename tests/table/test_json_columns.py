@@ -277,6 +277,9 @@ def test_json_of_a_topic(topics: Topics, place: dict[str, Any]) -> None:
     given = {"user": pa.string(), "amount": pa.decimal128(5, 2)}
     table = read_table(topic, **place, value="json", value_schema=given, columns=["value.amount"])
     assert table.column("value.amount").to_pylist() == [Decimal(3), None, None]
+    for read in (read_table, read_batches):
+        with pytest.raises(ConfigError, match=r"there is no 'value\.usr': value has user, amount"):
+            read(topic, **place, value="json", columns=["value.usr"])
 
 
 def test_a_stream_names_a_record_with_members_that_the_sample_does_not_have(

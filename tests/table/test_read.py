@@ -12,7 +12,8 @@ import pytest
 
 from pylogbroker.client.errors import TopicRecreated
 from pylogbroker.errors import ConfigError, KafkaError
-from pylogbroker.table import RecordsDeleted, TableError, UndecodableRecord, read_batches, read_table
+from pylogbroker.extras import MissingExtra
+from pylogbroker.table import RecordsDeleted, TableError, UndecodableRecord, forms, read_batches, read_table
 from tests.spark.topics import Rec, Topics
 
 HOUR_MS = 3_600_000
@@ -128,6 +129,7 @@ def test_bounds(hours: str, place: dict[str, Any], bounds: dict[str, Any], hours
         ({"value": "avro"}, 'value="avro" needs a schema registry'),
         ({"key": "text", "key_schema": pa.schema([])}, 'key_schema needs key="json"'),
         ({"value": "json", "value_schema": "int"}, "value_schema: str is not accepted"),
+        ({"value": "json", "value_schema": {"a": "int"}}, "value_schema: No type alias for int; expected types"),
         ({"on_error": "skip"}, "on_error: 'skip' is not accepted; expected 'raise' or 'null'"),
         ({"settings": {"fetch.max.byte": 1}}, "fetch.max.byte"),
     ],
@@ -137,6 +139,18 @@ def test_wrong_arguments_are_named(hours: str, place: dict[str, Any], bounds: di
     for read in (read_table, read_batches):
         with pytest.raises((ConfigError, TableError), match=message):
             read(hours, **place, **bounds)
+
+
+def test_a_missing_package_of_a_form_is_named(
+    hours: str, place: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Missing:
+        def __getattr__(self, name: str) -> object:
+            raise ModuleNotFoundError(name="fastavro")
+
+    monkeypatch.setattr(forms, "registry_columns", Missing())
+    with pytest.raises(MissingExtra, match=r'value="avro" needs fastavro, which is not installed \(extra registry\)'):
+        read_table(hours, **place, value="avro", schema_registry="http://127.0.0.1:1")
 
 
 def test_an_unknown_topic_is_answered_with_names_that_are_near(topics: Topics, place: dict[str, Any]) -> None:

@@ -34,6 +34,14 @@ def test_spans(parts: list[tuple[int, int]], behind: int) -> None:
 
 
 @pytest.mark.parametrize("length", [5, 50])
+def test_spans_do_not_come_from_the_default_pool(length: int) -> None:
+    before = pa.total_allocated_bytes()
+    array = binary_of(bytes(100_000), np.arange(0, 100_000, 100), np.full(1000, length))
+    assert len(array) == 1000
+    assert pa.total_allocated_bytes() - before < 1000 * length
+
+
+@pytest.mark.parametrize("length", [5, 50])
 def test_spans_are_copied_from_the_buffer(length: int) -> None:
     raw = bytearray(b"a" * 1000)
     found = binary_of(raw, np.arange(0, 900, 100), np.full(9, length))

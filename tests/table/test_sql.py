@@ -244,6 +244,15 @@ def test_offset_is_quoted_where_it_is_a_column(sql: str, quoted: str) -> None:
     assert with_quoted_offsets(sql) == quoted
 
 
+def test_an_error_of_a_scan_has_no_stack_of_this_package(topics: Topics, place: dict[str, Any]) -> None:
+    topic = topics.make()
+    topics.fill(topic, [Rec(b"\xff")])
+    connection = connect(place["bootstrap_servers"], topics=[topic])
+    with pytest.raises(duckdb.Error, match=r'offset 0: the value cannot be decoded: .* value="binary"') as caught:
+        connection.sql(f'FROM "{topic}"').fetchall()
+    assert str(caught.value).count('.py"') == 1
+
+
 @pytest.mark.filterwarnings("ignore:topics. .* differ in case alone")
 def test_a_connection_for_programs(orders: str, place: dict[str, Any]) -> None:
     connection = connect(place["bootstrap_servers"], topics=[orders], value="json")

@@ -118,6 +118,12 @@ def test_a_query_that_fails_leaves_the_file_as_it_was(run: Command, tmp_path: Pa
     assert os.listdir(tmp_path) == ["rows.csv"]
 
 
+@pytest.mark.parametrize("suffix", ["csv", "parquet"])
+def test_a_file_that_cannot_be_written_is_named(run: Command, suffix: str) -> None:
+    error = run("SELECT 1", "-o", f"/proc/rows.{suffix}", code=1).stderr
+    assert error == f"Error: --output /proc/rows.{suffix} cannot be written: No such file or directory\n"
+
+
 def test_contents_are_decoded_as_chosen(run: Command, topics: Topics, orders: str) -> None:
     query = f"SELECT sum(value.amount) AS total FROM {orders}"
     assert run("-s", "value=json", query, "-f", "csv").stdout == "total\n10\n"

@@ -68,7 +68,7 @@ def outcome(database: Any, sql: str) -> Any:
 def databases(broker: Broker) -> Databases:
     with Topics(broker.bootstrap, lambda: "pushed-transaction") as topics:
         for shift, topic in enumerate(TOPICS):
-            topics.make(partitions=PARTITIONS, name=topic)
+            topics.make(partitions=PARTITIONS, name=topic, retention_ms="-1")
             fill(topics, topic, shift)
     forms = {"key": "text", "value": "json"}
     tables = new_connection()
