@@ -137,7 +137,7 @@ def test_another_topic_of_that_name_has_another_archive(archived: tuple[str, dic
     assert first_offset(topic, others) == first_offset(topic, {**place, "archive": None}) > 0
 
 
-def test_a_topic_that_is_made_again_is_archived_anew(archiving_broker: BrokerProcess, tmp_path: Path) -> None:
+def test_a_topic_that_is_made_again_has_an_archive_of_its_own(archiving_broker: BrokerProcess, tmp_path: Path) -> None:
     """Its offsets begin at zero again, where the archive already has files of the earlier topic."""
     topic, place = filled(archiving_broker, tmp_path, "again")
     earlier = {path: path.read_bytes() for path in tmp_path.rglob("*.parquet")}

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -13,12 +15,14 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import CommitFailedException
 from pyiceberg.table import Transaction
 
+from pylogbroker.records import Record, build
 from pylogbroker.table import TableError
 from pylogbroker.table.archive import iceberg
 from pylogbroker.table.archive.iceberg_archive import IcebergArchive, RowsOfPartition
 from pylogbroker.table.archive.jobs import Archived, ArchiveJob
 from pylogbroker.table.archive.layout import id_text
 from pylogbroker.table.archive.writer import archive
+from tests.support.budget import Budget
 from tests.table.test_archive_writer import TIME_MS, LogOnDisk, batch
 
 ROOT = "iceberg://local/logs.records"
@@ -70,6 +74,26 @@ class Killed(BaseException):
     """Stands for the end of the process."""
 
 
+@contextmanager
+def killed_at(step: int, is_before: bool) -> Iterator[None]:
+    """End a job before a commit, or behind it."""
+    steps, commit = count(), Transaction.commit_transaction
+
+    def until_killed(transaction: Transaction) -> Any:
+        is_due = next(steps) == step
+        if is_due and is_before:
+            raise Killed
+        result = commit(transaction)
+        if is_due:
+            raise Killed
+        return result
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(Transaction, "commit_transaction", until_killed)
+        with pytest.raises(Killed):
+            yield
+
+
 @pytest.mark.parametrize("is_before", [True, False], ids=["before", "behind"])
 @pytest.mark.parametrize("step", range(4))
 def test_a_kill_at_any_commit_neither_loses_nor_doubles(
@@ -79,27 +103,32 @@ def test_a_kill_at_any_commit_neither_loses_nor_doubles(
     log.fill(1)
     log.add(batch(20, 5), damaged, batch(30, 10), start=20, end=40)
     monkeypatch.setattr(iceberg, "ROWS_BYTES", 1)
-    steps = iter(range(4))
-
-    def until_killed(commit: Callable[..., Any]) -> Callable[..., Any]:
-        def call(*arguments: Any) -> Any:
-            is_due = next(steps, None) == step
-            if is_due and is_before:
-                raise Killed
-            result = commit(*arguments)
-            if is_due:
-                raise Killed
-            return result
-
-        return call
-
-    with monkeypatch.context() as patched:
-        patched.setattr(Transaction, "commit_transaction", until_killed(Transaction.commit_transaction))
-        with pytest.raises(Killed):
-            archive(job(log))
+    with killed_at(step, is_before):
+        archive(job(log))
     assert archive(job(log)).archived_to == 40
     assert offsets(log) == [*range(25), *range(30, 40)]
     assert [row["content"] for row in rows(log, "logs.records_dead_letters")] == [damaged]
+
+
+def test_a_kill_while_columns_are_added_neither_loses_nor_doubles(log: LogOnDisk, budget: Budget) -> None:
+    """Two tables are made, two times columns are added, and rows and dead letters: seven commits."""
+    later = ('{"a": 3, "b": "x"}', "no JSON", '{"a": 4, "c": {"d": 5}}')
+    for values in (('{"a": 1}', '{"a": 2}'), later, ('{"c": {"e": 6}}',)):
+        start = log.segments[-1].end if log.segments else 0
+        records = [Record(start + index, TIME_MS, None, value.encode()) for index, value in enumerate(values)]
+        log.add(build(records, base_offset=start), start=start, end=start + len(values))
+    kills = [(step, is_before) for step in range(7) for is_before in (True, False)]
+    for step, is_before in budget.some(kills, "kills"):
+        name = f"logs.killed_{step}_{is_before}"
+        of_json = attrs.evolve(log.job(), root=f"iceberg://local/{name}", decoding={"value": "json"})
+        with killed_at(step, is_before):
+            archive(of_json)
+        assert archive(of_json).archived_to == 6
+        decoded = [row["value_decoded"] or {} for row in rows(log, name)]
+        assert [row["offset"] for row in rows(log, name)] == list(range(6))
+        assert [row.get("a") for row in decoded] == [1, 2, 3, None, 4, None]
+        assert [row.get("c") and row["c"].get("e") for row in decoded] == [None, None, None, None, None, 6]
+        assert [row["offset"] for row in rows(log, f"{name}_dead_letters")] == [3]
 
 
 def test_other_commits_in_between_are_no_conflict(log: LogOnDisk, monkeypatch: pytest.MonkeyPatch) -> None:
