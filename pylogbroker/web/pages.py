@@ -47,12 +47,13 @@ from pylogbroker.web.mirror_views import mirrors
 from pylogbroker.web.overview import overview
 from pylogbroker.web.page_routes import EMPTY_FORM, FormRoute, MovedRoute, PageRoute, Preview
 from pylogbroker.web.page_routes import page as _page
+from pylogbroker.web.records_api.confluent_older import OlderConfluentResource, is_older_confluent
 from pylogbroker.web.records_api.resource import RecordsResource
 from pylogbroker.web.records_api.routes import ROUTES as RECORD_ROUTES
 from pylogbroker.web.router import BadRequest, HttpRoute
 from pylogbroker.web.router.routes import EVENTS, FILE, HTML, JSON
 from pylogbroker.web.schema_pages.routes import SCHEMA_PAGES
-from pylogbroker.web.site import BODY_BYTES_MAX
+from pylogbroker.web.site import BODY_BYTES_MAX, CheckedRequest
 from pylogbroker.web.texts import StaticPage
 from pylogbroker.web.topic_pages.routes import TOPIC_PAGES
 from pylogbroker.web.topic_records.downloads import download_records, record_value
@@ -180,9 +181,12 @@ class PageRoot(Resource):
             self.putChild(name.encode(), StaticPage(name, content_type))
         self.putChild(b"times", TimesPage())
         self.records = RecordsResource(source)
+        self._older_confluent = OlderConfluentResource()
         self.putChild(b"openapi.json", DescriptionPage(source))
 
-    def getChild(self, path: bytes, request: Request) -> Resource:
+    def getChild(self, path: bytes, request: CheckedRequest) -> Resource:
+        if is_older_confluent(request):
+            return self._older_confluent
         return self.records if self.records.serves(request.path) else self._views
 
 

@@ -148,6 +148,20 @@ class TestLists(ConfluentTests):
         self.assertEqual((answer.code, json.loads(answer.body)["error_code"]), (404, 404))
 
 
+class TestOlderVersions(ConfluentTests):
+    def test_requests_are_answered_with_those_that_take_their_place(self) -> None:
+        """All paths of the older API that are pages here, or nothing."""
+        body = b'{"records": [{"value": 1}]}'
+        for path in ("/topics/clicks", "/topics/clicks/partitions/0", "/consumers/readers"):
+            answer = self.request("POST", path, body, "application/vnd.kafka.json.v2+json")
+            self.assertEqual(answer.code, 415)
+            error = json.loads(answer.body)
+            self.assertEqual((error["error_code"], "POST /v3/clusters/" in error["message"]), (415, True))
+        for accepted in ("application/vnd.kafka.v2+json, application/json", "application/vnd.kafka+json"):
+            self.assertEqual(self.request("GET", "/topics", accept=accepted).code, 406)
+        self.assertEqual(self.request("GET", "/topics", accept="application/json").code, 200)
+
+
 class TestRights(AnonymousTests, ConfluentTests):
     def test_rights_are_those_of_clients(self) -> None:
         self.assertEqual(self.produce({})[0]["error_code"], 40301)
