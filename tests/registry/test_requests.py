@@ -91,6 +91,7 @@ def test_versions_and_ids(broker: Broker, subject: str) -> None:
     assert ask(broker, f"GET /schemas/ids/{first}") == ONE
     assert ask(broker, f"GET /schemas/ids/{first}/schema") == json.loads(ONE["schema"])
     assert ask(broker, f"GET /schemas/ids/{first}/subjects") == [subject, f"{subject}-more"]
+    assert ask(broker, f"GET /schemas/ids/{first}?includeSubjects=True")["subjects"] == [subject, f"{subject}-more"]
     assert ask(broker, f"GET /schemas/ids/{second}/versions") == [{"subject": subject, "version": 2}]
     assert ask(broker, f"GET /schemas?subjectPrefix={subject}&latestOnly=true")[0] == latest
     assert sorted(ask(broker, "GET /schemas/types")) == ["AVRO", "JSON", "PROTOBUF"]

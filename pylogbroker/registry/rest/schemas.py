@@ -78,12 +78,21 @@ async def _listed(call: RegistryCall, versions: Iterator[Version]) -> list[dict[
 
 
 async def schema(
-    call: RegistryCall, id: str, subject: str = "", format: Form = "", fetchMaxId: Flag = False
+    call: RegistryCall,
+    id: str,
+    subject: str = "",
+    format: Form = "",
+    fetchMaxId: Flag = False,
+    includeSubjects: Flag = False,
 ) -> dict[str, Any]:
-    """Return a schema by its id."""
+    """Return a schema by its id. Karapace's serializers need its subjects."""
     versions = await _versions_of_id(call, id, subject)
     fields = await _schema_fields(call, versions[0].subject, versions[0].schema, format)
-    return {**fields, "maxId": call.registry.state.id_max(versions[0].subject)} if fetchMaxId else fields
+    if fetchMaxId:
+        fields["maxId"] = call.registry.state.id_max(versions[0].subject)
+    if includeSubjects:
+        fields["subjects"] = _subjects(call, versions)[:ITEMS_MAX]
+    return fields
 
 
 async def text_of_schema(call: RegistryCall, id: str, subject: str = "", format: Form = "") -> Any:
@@ -102,8 +111,7 @@ async def subjects_of_id(
 ) -> list[str]:
     """Return the subjects that have a schema."""
     versions = await _versions_of_id(call, id, subject)
-    names = {version.subject for version in versions if deleted or not version.is_deleted}
-    return page(call.caller.visible(sorted(names)), offset, limit, ITEMS_MAX)
+    return page(_subjects(call, versions, deleted=deleted), offset, limit, ITEMS_MAX)
 
 
 async def versions_of_id(
@@ -161,6 +169,11 @@ async def _versions_of_id(call: RegistryCall, id: str, subject: str) -> list[Ver
 async def _schema_fields(call: RegistryCall, subject: str, schema: Schema, form: str) -> dict[str, Any]:
     fields = {**schema.as_json(), "schema": await call.registry.formatted(subject, schema, form)}
     return {**fields, "guid": str(guid_of(schema))} if call.accepts_unknown_members else fields
+
+
+def _subjects(call: RegistryCall, versions: Sequence[Version], *, deleted: bool = False) -> list[str]:
+    """Return the subjects of versions that the caller may read."""
+    return call.caller.visible(sorted({version.subject for version in versions if deleted or not version.is_deleted}))
 
 
 def _id(text: str) -> int:
