@@ -3,6 +3,7 @@
 This file is imported only where benchmarks run: the commands import all clients.
 """
 
+import itertools
 import subprocess
 import sys
 from pathlib import Path
@@ -167,7 +168,7 @@ def test_lines_are_written_and_read_by_both_commands(tmp_path: Path) -> None:
     options = ["--lines", "25000", "--markdown", "--directory", str(tmp_path)]
     done = CliRunner().invoke(lines.main, options, catch_exceptions=False)
     rows = [line.strip("| ").split(" | ") for line in done.output.splitlines() if line.startswith("|")]
-    assert [row[0] for row in rows[2:]] == ["produce 25,000", "consume 25,000"]
+    assert [row[0] for row in rows[2:]] == ["produce 25,000", "consume 25,000", "consume in a group 25,000"]
     assert all(float(figure) > 0 for row in rows[2:] for figure in row[1:5])
     assert list(tmp_path.iterdir()) == []
 
@@ -222,13 +223,19 @@ def test_clients_are_measured_side_by_side(tmp_path: Path) -> None:
     options = ["--rounds", "1", "--warm-up", "0", "--scale", "0.02", "--markdown", "--directory", str(tmp_path)]
     done = CliRunner().invoke(client.main, options, catch_exceptions=False)
     rows = [line.strip("| ").split(" | ") for line in done.output.splitlines() if line.startswith("|")]
-    assert rows[0][:6] == ["work", "unit", "pylogbroker", "aiokafka", "kafka-python", "confluent-kafka"]
-    assert [row[0] for row in rows[2:]] == [row.title for row in client.ROWS]
-    for row in rows[2:]:
+    clients = ["pylogbroker", "aiokafka", "kafka-python", "confluent-kafka"]
+    assert rows[0][:6] == ["work", "unit", *clients]
+    start_of_second = rows.index(["idempotent, to plain", "unit", *clients])
+    rates, ratios = rows[2:start_of_second], rows[start_of_second + 2 :]
+    assert [row[0] for row in rates] == [row.title for row in client.ROWS]
+    for row in rates:
         own, aio, plain, confluent = (float(cell.replace(",", "")) for cell in row[2:6])
         assert min(own, aio, plain, confluent) > 0
         assert float(row[6].removesuffix(" x")) == pytest.approx(own / max(aio, plain), abs=0.01)
         assert float(row[8].removesuffix(" x")) == pytest.approx(own / confluent, abs=0.01)
+    works = itertools.product(("produce 100 B", "produce 1 KB"), ("records/s", "processor time"))
+    assert [tuple(row[:2]) for row in ratios] == list(works)
+    assert all(float(cell.removesuffix(" x")) > 0 for row in ratios for cell in row[2:])
     assert list(tmp_path.iterdir()) == []
 
 
