@@ -6,7 +6,7 @@ A failed directory takes its logs and their partitions offline.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 from uuid import UUID
 
