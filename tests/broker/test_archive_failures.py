@@ -18,6 +18,7 @@ from pylogbroker.errors import ErrorCode
 from pylogbroker.metadata.delta import Delta
 from pylogbroker.plugins.remote_storages import DirectoryStorage
 from pylogbroker.storage import Origin
+from pylogbroker.storage.logdirs.log_directory import Notice
 from pylogbroker.storage.logdirs.offset_checkpoints import OffsetCheckpoints
 from pylogbroker.storage.remote.checked_store import StoreFailure
 from pylogbroker.wire.messages.fetch import FetchPartition, FetchRequest, FetchTopic
@@ -372,6 +373,15 @@ class RetentionTests(ArchiveTests):
         self.assertEqual(len(log.segments), 1)
         checkpoint = Path(self.directories[0]) / "log-start-offset-checkpoint"
         self.assertIn(f"t 0 {2 * len(VALUES) - 1}\n", checkpoint.read_text())
+
+    def test_a_full_disk_keeps_no_records_below_the_log_start(self) -> None:
+        log = self.create().log
+        self.append("t", *VALUES)
+        log.delete_records_before(len(VALUES) - 1)
+        notice = Notice(self.directories[0], "No space left on device", True)
+        with patch.object(OffsetCheckpoints, "save_log_starts", lambda checkpoints: [notice]):
+            self.expire()
+        self.assertEqual(len(log.segments), 1)
 
     def test_records_that_are_deleted_while_they_are_read_are_out_of_range(self) -> None:
         log = self.create().log

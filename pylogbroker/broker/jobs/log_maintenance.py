@@ -125,7 +125,9 @@ class LogMaintenance:
             return
         await self._drop_expired(partition, gone)
         if partition.archive is not None and partition_log.durable_start < partition_log.log_start_offset:
-            await self._runtime.in_thread(self._logs.checkpoints.save_log_starts)
+            notices = await self._runtime.in_thread(self._logs.checkpoints.save_log_starts)
+            if any(notice.path == os.path.dirname(partition_log.path) for notice in notices):
+                partition_log.durable_start = partition_log.log_start_offset  # a full disk, say, needs space above all
             await self._drop_expired(partition, gone)  # now also segments that are not stored
         if gone:
             is_archived = partition_log.local_start_offset > partition_log.log_start_offset

@@ -631,6 +631,7 @@ class Log:
         self.epochs.directory = path
         self.segments, self._active, self._aborted = copy.segments, copy._active, copy._aborted
         self._snapshot_offset = copy._snapshot_offset
+        self.durable_start = 0  # the checkpoint of the other directory has none
         self.local_start_offset = max(self.log_start_offset, self.segments[0].base_offset)
         self.recovery_point = copy.recovery_point
         self.cleaner_checkpoint = min(self.cleaner_checkpoint, copy.cleaner_checkpoint)
