@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections import defaultdict
+from collections.abc import Iterator
 
 import attrs
 
@@ -13,8 +13,8 @@ from pylogbroker.groups.consumer.group import ConsumerGroup, Resolved
 from pylogbroker.groups.consumer.member import ClassicMembership, ConsumerMember
 from pylogbroker.groups.consumer.partitions import TopicIdPartition
 from pylogbroker.groups.consumer.states import ReconciliationState
+from pylogbroker.groups.replayed_values import latest, put
 from pylogbroker.records import Record
-from pylogbroker.wire.versioned_messages import decode
 
 
 @attrs.define(eq=False, repr=False)
@@ -34,27 +34,25 @@ class _Replayed:
 class ReplayedConsumerGroups:
     """Groups of a partition; a group without epoch does not exist."""
 
-    _groups: dict[str, _Replayed] = attrs.field(factory=dict, init=False)
+    _groups: dict[str, _Replayed] = attrs.field(factory=lambda: defaultdict(_Replayed), init=False)
 
     def apply(self, key: schema.Key, record: Record) -> None:
-        group = self._groups.get(key.group_id)
-        if group is None:
-            group = self._groups[key.group_id] = _Replayed()
+        group = self._groups[key.group_id]
         value = record.value
         match key:
             case schema.GroupKey():
-                group.group = None if value is None else decode(schema.GroupValue, value)
+                group.group = latest(schema.GroupValue, value)
                 group.since = record.timestamp
             case schema.TargetKey():
-                group.target = None if value is None else decode(schema.TargetValue, value)
+                group.target = latest(schema.TargetValue, value)
             case schema.MemberKey():
-                _set(group.members, key.member_id, value, schema.MemberValue)
+                put(group.members, key.member_id, value, schema.MemberValue)
             case schema.MemberTargetKey():
-                _set(group.targets, key.member_id, value, schema.MemberTargetValue)
+                put(group.targets, key.member_id, value, schema.MemberTargetValue)
             case schema.CurrentKey():
-                _set(group.current, key.member_id, value, schema.CurrentValue, _check_current)
+                put(group.current, key.member_id, value, schema.CurrentValue, _check_current)
             case schema.ExpressionKey():
-                _set(group.expressions, key.expression, value, schema.ExpressionValue)
+                put(group.expressions, key.expression, value, schema.ExpressionValue)
 
     def __contains__(self, group_id: str) -> bool:
         group = self._groups.get(group_id)
@@ -68,21 +66,6 @@ class ReplayedConsumerGroups:
         for group_id, replayed in self._groups.items():
             if replayed.group is not None:
                 yield _group(group_id, partition, replayed, replayed.group)
-
-
-def _set(
-    values: dict[str, Any],
-    name: str,
-    value: bytes | None,
-    kind: type[Any],
-    check: Callable[[Any], None] = lambda value: None,
-) -> None:
-    if value is None:
-        values.pop(name, None)
-        return
-    decoded = decode(kind, value)
-    check(decoded)
-    values[name] = decoded
 
 
 def _check_current(value: schema.CurrentValue) -> None:

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from typing import Any
 from uuid import UUID
 
 import attrs
 
 from pylogbroker.groups.consumer.partitions import TopicIdPartition
+from pylogbroker.groups.replayed_values import latest, put
 from pylogbroker.groups.share import record_schema as schema
 from pylogbroker.groups.share.group import FIRST_EPOCH, ShareGroup
 from pylogbroker.groups.share.member import ShareMember
 from pylogbroker.records import Record
-from pylogbroker.wire.versioned_messages import decode
 
 
 @attrs.define(eq=False, repr=False)
@@ -36,39 +36,30 @@ class ReplayedShareGroups:
     Kafka stores no epoch of a group that was created by its offsets.
     """
 
-    _groups: dict[str, _Replayed] = attrs.field(factory=dict, init=False)
+    _groups: dict[str, _Replayed] = attrs.field(factory=lambda: defaultdict(_Replayed), init=False)
 
     def apply(self, key: schema.ShareKey, record: Record) -> None:
-        group = self._groups.get(key.group_id)
-        if group is None:
-            group = self._groups[key.group_id] = _Replayed()
+        group = self._groups[key.group_id]
         value = record.value
         match key:
             case schema.ShareGroupKey():
-                group.group = None if value is None else decode(schema.ShareGroupValue, value)
+                group.group = latest(schema.ShareGroupValue, value)
                 group.since = record.timestamp
             case schema.ShareTargetKey():
-                group.target = None if value is None else decode(schema.ShareTargetValue, value)
+                group.target = latest(schema.ShareTargetValue, value)
             case schema.StatePartitionsKey():
-                group.states = None if value is None else decode(schema.StatePartitionsValue, value)
+                group.states = latest(schema.StatePartitionsValue, value)
             case schema.ShareMemberKey():
-                _set(group.members, key.member_id, value, schema.ShareMemberValue)
+                put(group.members, key.member_id, value, schema.ShareMemberValue)
             case schema.ShareMemberTargetKey():
-                _set(group.targets, key.member_id, value, schema.ShareMemberTargetValue)
+                put(group.targets, key.member_id, value, schema.ShareMemberTargetValue)
             case schema.ShareCurrentKey():
-                _set(group.current, key.member_id, value, schema.ShareCurrentValue)
+                put(group.current, key.member_id, value, schema.ShareCurrentValue)
 
     def groups(self, partition: int) -> Iterator[ShareGroup]:
         for group_id, replayed in self._groups.items():
             if replayed.group is not None or replayed.states is not None:
                 yield _group(group_id, partition, replayed)
-
-
-def _set(values: dict[str, Any], name: str, value: bytes | None, kind: type[Any]) -> None:
-    if value is None:
-        values.pop(name, None)
-    else:
-        values[name] = decode(kind, value)
 
 
 def _group(group_id: str, partition: int, replayed: _Replayed) -> ShareGroup:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from itertools import chain
-from typing import Any
 
 import attrs
 
 from pylogbroker.errors import CorruptRecords
+from pylogbroker.groups.replayed_values import latest, put
 from pylogbroker.groups.streams import record_schema as schema
 from pylogbroker.groups.streams.configuration import GroupTopology
 from pylogbroker.groups.streams.group import StreamsGroup
@@ -17,7 +18,6 @@ from pylogbroker.groups.streams.states import TaskState
 from pylogbroker.groups.streams.tasks import Task, Tasks, TaskSet
 from pylogbroker.records import Record
 from pylogbroker.wire.streams_topology import StreamsTaskIds
-from pylogbroker.wire.versioned_messages import decode
 
 
 @attrs.define(eq=False, repr=False)
@@ -37,31 +37,29 @@ class _Replayed:
 class ReplayedStreamsGroups:
     """Groups of a partition; a group without epoch does not exist."""
 
-    _groups: dict[str, _Replayed] = attrs.field(factory=dict, init=False)
+    _groups: dict[str, _Replayed] = attrs.field(factory=lambda: defaultdict(_Replayed), init=False)
 
     def apply(self, record: Record) -> bool:
         """Apply a record; return False if it is not of a group of Kafka Streams."""
         key = None if record.key is None else schema.decode_key(record.key)
         if key is None:
             return False
-        group = self._groups.get(key.group_id)
-        if group is None:
-            group = self._groups[key.group_id] = _Replayed()
+        group = self._groups[key.group_id]
         value = record.value
         match key:
             case schema.StreamsGroupKey():
-                group.group = None if value is None else decode(schema.StreamsGroupValue, value)
+                group.group = latest(schema.StreamsGroupValue, value)
                 group.since = record.timestamp
             case schema.StreamsTargetKey():
-                group.target = None if value is None else decode(schema.StreamsTargetValue, value)
+                group.target = latest(schema.StreamsTargetValue, value)
             case schema.StreamsTopologyKey():
-                group.topology = None if value is None else decode(schema.StreamsTopologyValue, value)
+                group.topology = latest(schema.StreamsTopologyValue, value)
             case schema.StreamsMemberKey():
-                _set(group.members, key.member_id, value, schema.StreamsMemberValue)
+                put(group.members, key.member_id, value, schema.StreamsMemberValue)
             case schema.StreamsMemberTargetKey():
-                _set(group.targets, key.member_id, value, schema.StreamsMemberTargetValue)
+                put(group.targets, key.member_id, value, schema.StreamsMemberTargetValue)
             case schema.StreamsCurrentKey():
-                _set(group.current, key.member_id, value, schema.StreamsCurrentValue)
+                put(group.current, key.member_id, value, schema.StreamsCurrentValue)
         return True
 
     def drop(self, group_id: str) -> None:
@@ -72,13 +70,6 @@ class ReplayedStreamsGroups:
         for group_id, replayed in self._groups.items():
             if replayed.group is not None:
                 yield _group(group_id, partition, replayed, replayed.group)
-
-
-def _set(values: dict[str, Any], name: str, value: bytes | None, kind: type[Any]) -> None:
-    if value is None:
-        values.pop(name, None)
-    else:
-        values[name] = decode(kind, value)
 
 
 def _group(group_id: str, partition: int, replayed: _Replayed, value: schema.StreamsGroupValue) -> StreamsGroup:
