@@ -307,8 +307,14 @@ class Feed:
             return None
         if len(self.positions) + len(added) > PARTITIONS_MAX:
             raise KafkaError(too_many_partitions(self.topic), ErrorCode.INVALID_PARTITIONS)
-        starts = {index: await first_offset(self.services, self.topic, index) for index in added}
-        return self._chunk((), {**self.positions, **starts})
+        starts: dict[int, int] = {}
+        for index in added:
+            try:
+                starts[index] = await first_offset(self.services, self.topic, index)
+            except KafkaError as error:  # its leader does not answer: the others go on
+                if error.code not in PASSING:
+                    raise
+        return self._chunk((), {**self.positions, **starts}) if starts else None
 
     async def _read(self) -> FeedChunk | None:
         """Return the next records of all partitions that have a leader; None if there are none. Raise KafkaError."""

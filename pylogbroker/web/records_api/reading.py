@@ -17,7 +17,7 @@ import attrs
 from pylogbroker.errors import KafkaError
 from pylogbroker.web.parameters import Index, Name
 from pylogbroker.web.records_api.calls import HttpCall, finish, json_line
-from pylogbroker.web.records_api.fetching import MemberForm, PieceSelection, read_piece
+from pylogbroker.web.records_api.fetching import MemberForm, PieceSelection, first_offset, read_piece
 from pylogbroker.web.records_api.followers import follow, wants_to_follow
 from pylogbroker.web.records_api.group_offsets import committed_positions
 from pylogbroker.web.records_api.json_records import Format
@@ -183,9 +183,16 @@ class _Reading:
     async def _grow(self) -> None:
         """Add the partitions that the topic has got; raise KafkaError."""
         indexes = led_partitions(self._call.visitor.services, self._topic)
-        if added := [index for index in indexes if index not in self._positions]:
-            self._positions.update(await resolve(self._call.visitor, self._topic, added, EARLIEST, "from"))
-            self._ends.update(dict.fromkeys(added, NUMBER_MAX))
+        for index in indexes:
+            if index in self._positions:
+                continue
+            try:
+                self._positions[index] = await first_offset(self._call.visitor.services, self._topic, index)
+            except KafkaError as error:  # its leader does not answer: `next` goes on with it
+                if error.code not in PASSING:
+                    raise
+            else:
+                self._ends[index] = NUMBER_MAX
 
     async def _read_all(self) -> None:
         """Read what there is, the same number of records from each partition first."""

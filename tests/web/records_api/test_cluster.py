@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from twisted.internet.defer import ensureDeferred
 from twisted.internet.error import ConnectionDone
 from twisted.internet.testing import StringTransport
 from twisted.python.failure import Failure
 
+from pylogbroker.web.records_api.fetching import first_offset
 from pylogbroker.wire.messages.fetch import FetchRequest
 from pylogbroker.wire.messages.offset_commit import OffsetCommitRequest
 from pylogbroker.wire.messages.produce import ProduceRequest
@@ -60,6 +62,15 @@ class TestRecords(ClusterTests):
         self.assertEqual(self.body(connection)["next"], "0:1,1:3,*")
         error = self.body(self.send("GET", f"{PATH}?from=1:9"))
         self.assertIn("offset 9 of clicks-1 is not there. Go on with from=earliest", error["error"])
+
+    def test_the_first_offset_of_a_partition_that_another_broker_leads(self) -> None:
+        """A feed begins there with a partition that is added."""
+        self.cluster[2].produce("clicks", 1, NOW, NOW)
+        self.cluster[2].broker.partitions.find("clicks", 1).delete_records_before(1)
+        for index, offset in ((0, 0), (1, 1)):
+            first = ensureDeferred(first_offset(self.cluster[1].broker, "clicks", index))
+            self.cluster.run(1.0)
+            self.assertEqual(self.successResultOf(first), offset)
 
     def test_followers_get_records_of_both_leaders(self) -> None:
         follower = self.send("GET", PATH, accept="text/event-stream")

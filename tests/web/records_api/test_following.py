@@ -13,6 +13,7 @@ from twisted.internet.error import ConnectionDone
 from twisted.python.failure import Failure
 from wsproto.frame_protocol import CloseReason, FrameProtocol, Opcode
 
+from pylogbroker.errors import ErrorCode, KafkaError
 from pylogbroker.security.acls.bindings import AclOperation, AclResourceType
 from pylogbroker.web.records_api import feeds, fetching
 from pylogbroker.web.records_api.feeds import SILENCE_SECONDS_MAX
@@ -289,6 +290,18 @@ class TestEvents(FollowingTests):
             headers = {"last_event_id": last_event_id} if last_event_id else {}
             self.assertEqual(values_of(self.follow(query, **headers)), ["one"])
         self.assertEqual(values_of(self.follow("from=0:1,1:0", last_event_id="0:1,1:0")), [])
+
+    def test_an_added_partition_whose_leader_does_not_answer_stops_no_other(self) -> None:
+        follower = self.follow()
+        away = KafkaError("broker 9 is away", ErrorCode.NETWORK_EXCEPTION)
+        with patch.object(feeds, "first_offset", side_effect=away):
+            self.add_partition()
+            self.new("one")
+            self.run_clock(2)
+        self.assertEqual(values_of(follower), ["one"])
+        self.new("two", partition=2)
+        self.run_clock(SILENCE_SECONDS_MAX)
+        self.assertEqual(values_of(follower), ["one", "two"])
 
     def test_a_topic_with_too_many_partitions_ends_its_followers(self) -> None:
         follower = self.follow()
