@@ -175,7 +175,7 @@ def test_a_change_that_is_acknowledged_before_it_is_stored(monkeypatch: pytest.M
         ensureDeferred(admin._change(lambda: admin._alter(resource, change))).addErrback(lambda failure: None)
 
     monkeypatch.setattr(ClusterAdmin, "alter_config", alter)
-    check_found(("lose_zookeeper", "kill"), "14", likely=16, administrators=1)
+    check_found(("lose_zookeeper", "kill"), "14", likely=32, administrators=1)
 
 
 def test_batches_that_are_judged_while_the_error_of_an_earlier_one_is_on_its_way(
