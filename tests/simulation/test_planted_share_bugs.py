@@ -73,7 +73,7 @@ def test_an_acknowledgement_that_is_answered_before_it_is_stored(monkeypatch: py
 
 def test_locks_that_do_not_expire(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(LedSharePartition, "_expire", lambda led: None)
-    check_found(("cut_one_way", "isolate"), "20", "no rest without faults", likely=133, **TWO)
+    check_found(("cut_one_way", "isolate"), "20", "no rest without faults", likely=46, **TWO)
 
 
 def test_a_start_offset_that_steps_over_records(monkeypatch: pytest.MonkeyPatch) -> None:
