@@ -55,7 +55,7 @@ def test_a_leader_that_goes_on_with_records_of_an_earlier_epoch(monkeypatch: pyt
 
     monkeypatch.setattr(LedSharePartitions, "led", led)
     monkeypatch.setattr(LedSharePartitions, "resign", lambda partitions, topic, index: None)
-    check_found(("expire_session", "isolate"), "18", "19", "20", likely=69, fault_seconds=0.5, **TWO)
+    check_found(("expire_session", "isolate"), "18", "19", "20", likely=154, fault_seconds=0.5, **TWO)
 
 
 def test_an_acknowledgement_that_is_answered_before_it_is_stored(monkeypatch: pytest.MonkeyPatch) -> None:
