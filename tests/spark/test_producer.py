@@ -12,6 +12,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from confluent_kafka import IsolationLevel
 
 from pylogbroker.blocking.cluster import BlockingCluster
 from pylogbroker.blocking.connection import BlockingConnection
@@ -28,6 +29,7 @@ from tests.spark.rows import VALUES, batches, options, read, values
 from tests.spark.short_times import error_of
 from tests.spark.topics import LIMIT, Topics
 from tests.support.brokers import Broker
+from tests.support.waiting import wait_until
 
 CONNECT = BlockingCluster.connect
 NUMBERS = [b"%06d" % number for number in range(20_000)]
@@ -109,7 +111,8 @@ def test_a_record_that_is_too_large_for_a_request(topics: Topics) -> None:
 def test_acknowledgements(topics: Topics, acks: str) -> None:
     topic = topics.make()
     _write(options(topics.bootstrap, topic, acks=acks, batch_size=2000), batches(NUMBERS))
-    _write(options(topics.bootstrap, topic, acks="all"), batches([b"last"]))
+    _write(options(topics.bootstrap, topic, acks="all"), batches([b"last"]))  # may be handled earlier than acks=0
+    wait_until(lambda: topics.end(topic, 0, IsolationLevel.READ_UNCOMMITTED) == len(NUMBERS) + 1)
     assert sorted(values(topics.bootstrap, topic)) == [*NUMBERS, b"last"]
 
 

@@ -193,7 +193,9 @@ class Stream:
 
     def check(self) -> None:
         """Everything is there once."""
-        assert sorted(values(self._topics.bootstrap, self._sink, range(3))) == self._expected
+        for partition in range(3):
+            self._topics.wait_for_markers(self._sink, partition)
+        assert sorted(self.written("read_committed")) == self._expected
 
     def written(self, isolation: str) -> list[bytes]:
         return values(self._topics.bootstrap, self._sink, range(3), isolation)

@@ -44,6 +44,7 @@ class Query:
 
     def __init__(self, topics: Topics, **settings: Any) -> None:
         self.topic = topics.make()
+        self._topics = topics
         self._name = topics.fresh_name()
         self._bootstrap = topics.bootstrap
         self.options: WriteOptions = options(topics.bootstrap, self.topic, **settings)
@@ -75,7 +76,8 @@ class Query:
             commit(cluster, done)
 
     def committed(self) -> list[bytes]:
-        """Return the committed values, after open transactions were aborted."""
+        """Return the committed values, after all transactions have ended."""
+        self._topics.wait_for_markers(self.topic)
         return sorted(values(self._bootstrap, self.topic))
 
     def readable(self) -> list[bytes]:
@@ -90,7 +92,7 @@ def query(topics: Topics) -> Query:
 
 def test_a_batch_is_to_be_read_when_the_driver_has_committed_it(query: Query) -> None:
     for batch in range(3):
-        before = query.readable()
+        before = query.committed()
         done = [query.run(batch, number, [b"%d-%d" % (batch, number)]) for number in range(2)]
         assert query.readable() == before
         query.commit(*done)
@@ -175,7 +177,7 @@ def test_aborted_rows_are_invisible_and_do_not_hold_back_readers(query: Query) -
     with query.cluster() as cluster:
         abort(cluster, [query.run(0, 0, [b"0"]), Done(query.task(0, 1))])
     query.commit(query.run(0, 0, [b"0"]))
-    assert query.readable() == [b"0"]
+    assert query.committed() == [b"0"]
 
 
 def test_an_abort_waits_for_requests_in_flight(query: Query, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -126,9 +126,11 @@ class Topics:
         producer.flush(LIMIT)
         (producer.commit_transaction if commit else producer.abort_transaction)(LIMIT)
         for partition in {each.partition for each in records}:
-            ends = [0, 1]
-            while ends[0] != ends[1]:
-                ends = [self.end(topic, partition, level) for level in IsolationLevel]
+            self.wait_for_markers(topic, partition)
+
+    def wait_for_markers(self, topic: str, partition: int = 0) -> None:
+        """Wait until no transaction is open: brokers answer before they write the markers."""
+        wait_until(lambda: len({self.end(topic, partition, level) for level in IsolationLevel}) == 1, LIMIT)
 
     def end(self, topic: str, partition: int, level: IsolationLevel) -> int:
         """Return the end offset of a partition.
