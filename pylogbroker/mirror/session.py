@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from twisted.internet.defer import CancelledError, ensureDeferred
+from twisted.internet.task import deferLater
 from twisted.logger import Logger
 from twisted.python.failure import Failure
 
@@ -42,6 +43,8 @@ _FETCHES_BUFFERED: Final = 4
 _WAIT_MS: Final = 500
 _LONG_WAIT_MS: Final = 2000
 _MANY_PARTITIONS: Final = 1000
+_MATCHED_AT_ONCE: Final = 100
+"""Names of topics that are matched before other work runs."""
 _PROPAGATION_SECONDS: Final = 0.2
 """Pause until created topics and partitions are looked for again: not all brokers know them at once."""
 _PARTITION_BYTES_MIN: Final = 16_384
@@ -205,7 +208,7 @@ class MirrorSession:
             await parts.pauses.pause(interval if self._has_compared else min(interval, _PROPAGATION_SECONDS))
             try:
                 await parts.source.refresh()
-                plan = self._plan()
+                plan = await self._plan()
                 if plan.missing or plan.too_small:
                     await parts.target.refresh()
             except PylogbrokerError as error:
@@ -223,8 +226,14 @@ class MirrorSession:
         self._failures.append(error)
         self._copier.stop()
 
-    def _plan(self) -> TopicComparison:
+    async def _plan(self) -> TopicComparison:
+        """Compare topics of both clusters; match new names in slices, since there may be thousands."""
         parts = self._parts
+        choice = parts.planner.choice
+        for number, name in enumerate(choice.new_among(parts.source.topics()), 1):
+            choice.matches(name)
+            if number % _MATCHED_AT_ONCE == 0:
+                await deferLater(parts.reactor, 0)
         return parts.planner.plan(parts.source.topics(), parts.target.topics())
 
     async def _compare_topics(self) -> None:
@@ -232,12 +241,12 @@ class MirrorSession:
         parts = self._parts
         now = parts.reactor.seconds()
         parts.stopped.end_waits(now)
-        plan = self._plan()
+        plan = await self._plan()
         errors = dict(plan.stopped)
         if plan.missing or plan.too_small:
             errors |= await parts.preparation.carry_out(plan)
             await parts.target.refresh()
-            plan = self._plan()
+            plan = await self._plan()
         for error in errors.values():
             parts.stopped.add(error, now)
         self._say_if_nothing_is_copied(plan)

@@ -41,6 +41,13 @@ def test_chosen_topics_match_as_a_whole() -> None:
     assert list(plan.missing) == ["clicks", "orders"]
 
 
+def test_names_are_new_until_they_are_matched() -> None:
+    choice = TopicChoice.of(("o.*",))
+    assert choice.new_among(["orders", "clicks"]) == ["orders", "clicks"]
+    assert (choice.matches("orders"), choice.matches("clicks")) == (True, False)
+    assert choice.new_among(["orders", "bills", "clicks"]) == ["bills"]
+
+
 @pytest.mark.parametrize(
     "name", ["mm2-offsets.a.internal", "east.checkpoints.internal", "__consumer_offsets", "__x", "app-replica"]
 )
