@@ -5,14 +5,15 @@
     `copier`             fetched records into transactions, with their positions
     `batches`            batches of the source as batches for the target, mostly as they are
     `source`             fetches and buffers;  `chunks`: its fetches, taken in turn;  `rate_limit`: bytes per second
-    `lag_table`          lags of partitions and topics, kept as they change
+    `lag_table`          lags of partitions and topics, kept as they change;  `lost_offsets`: what the source deleted
     `legacy07_source`    a broker of Kafka 0.7 as the source
     `target`             transactions and produce requests;  `send_queue`: the batches on their way
     `positions`          positions in MirrorMaker 2's topic and format;  `committed_records`: reads such topics
     `topics`             which topics are mirrored, and what the target lacks;  `preparation`: creates it
     `stopped_topics`     topics that have an error;  `loops`: topics that come from the target
     `election`           one process of several copies
-    `follow_up`          tasks beside the copying; `sync_settings`: which; `followed_cluster`: the clients that they use
+    `follow_up`          tasks beside the copying; `sync_settings`: which; `followed_cluster`: the clients that they use;
+                         `topic_task`: one that soon concerns new topics
     `group_sync`         offsets of groups follow; `group_offsets` decides which; `checkpoints`: the last ones
     `offset_recorder`    offsets of committed records; `offset_translation`: from one cluster to the other
     `settings_sync`, `acl_sync`, `heartbeats`    settings and ACLs of topics; signs of life
@@ -20,6 +21,7 @@
     `configuration`      settings from a file, with MirrorMaker 2's names
     `service`, `tap`     mirrors as a service of Twisted, and of twistd
     `wake_up`, `errors`  a signal; errors;  `rights`: errors that name a missing right
+    `garbage`            garbage collection of a process that only mirrors
 
 Records of MirrorMaker 2's topics are in `pylogbroker.mirror_records`. docs/mirror.md is for users, and
 docs/decisions/0044-mirrors.md has the reasons.
