@@ -12,8 +12,8 @@
     `topics`             which topics are mirrored, and what the target lacks;  `preparation`: creates it
     `stopped_topics`     topics that have an error;  `loops`: topics that come from the target
     `election`           one process of several copies
-    `follow_up`          tasks beside the copying; `sync_settings`: which; `followed_cluster`: the clients that they use;
-                         `topic_task`: one that soon concerns new topics
+    `follow_up`          tasks beside the copying; `sync_settings`: which; `followed_cluster`: the clients that they use
+    `topic_task`         one of these tasks, which soon runs for new topics
     `group_sync`         offsets of groups follow; `group_offsets` decides which; `checkpoints`: the last ones
     `offset_recorder`    offsets of committed records; `offset_translation`: from one cluster to the other
     `settings_sync`, `acl_sync`, `heartbeats`    settings and ACLs of topics; signs of life
