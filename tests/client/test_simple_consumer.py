@@ -133,9 +133,9 @@ class CuttingAdapter:
         self.data = data
         self.sizes: list[int] = []
 
-    def fetch(self, wanted: Sequence[FetchTarget], wait: Wait) -> Deferred[list[FetchedMessages]]:
-        self.sizes += [each.max_bytes for each in wanted]
-        sets = [MessageSet(each.topic, each.partition, self.data[: each.max_bytes], each.offset) for each in wanted]
+    def fetch(self, targets: Sequence[FetchTarget], wait: Wait) -> Deferred[list[FetchedMessages]]:
+        self.sizes += [each.max_bytes for each in targets]
+        sets = [MessageSet(each.topic, each.partition, self.data[: each.max_bytes], each.offset) for each in targets]
         return succeed([FetchedMessages(each, not each.valid_bytes) for each in sets])
 
     def is_open(self) -> bool:
