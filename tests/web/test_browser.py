@@ -20,6 +20,7 @@ from tests.support.waiting import wait_until
 from tests.web.browser import Browser, BrowserMissing, PageBroker, opened_browser
 
 HOSTILE = "</pre><script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">"
+CREATION_SECONDS_MAX = 600.0
 _numbers = itertools.count()
 
 
@@ -46,8 +47,9 @@ def topic(browser: Browser) -> str:
 def new_topics(browser: Browser, count: int, partitions: int = 1) -> list[str]:
     admin = AdminClient({"bootstrap.servers": browser.broker.bootstrap})
     names = [f"topic-{next(_numbers):05}" for _ in range(count)]
-    for created in admin.create_topics([NewTopic(name, partitions, 1) for name in names]).values():
-        created.result(60)
+    made = admin.create_topics([NewTopic(name, partitions, 1) for name in names], request_timeout=CREATION_SECONDS_MAX)
+    for created in made.values():
+        created.result(CREATION_SECONDS_MAX)
     return names
 
 
