@@ -157,7 +157,7 @@ def test_a_broker_that_misses_a_notification_after_a_lost_connection(monkeypatch
             await notifications._read()
 
     monkeypatch.setattr(Notifications, "_follow", follow_once)
-    check_found(("lose_zookeeper", "cut_zookeeper"), "no rest without faults", likely=7, administrators=1)
+    check_found(("lose_zookeeper", "cut_zookeeper"), "no rest without faults", likely=4, administrators=1)
 
 
 def test_a_broker_that_reads_no_settings_in_a_new_session(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -175,7 +175,7 @@ def test_a_change_that_is_acknowledged_before_it_is_stored(monkeypatch: pytest.M
         ensureDeferred(admin._change(lambda: admin._alter(resource, change))).addErrback(lambda failure: None)
 
     monkeypatch.setattr(ClusterAdmin, "alter_config", alter)
-    check_found(("lose_zookeeper", "kill"), "14", likely=32, administrators=1)
+    check_found(("lose_zookeeper", "kill"), "14", likely=31, administrators=1)
 
 
 def test_batches_that_are_judged_while_the_error_of_an_earlier_one_is_on_its_way(
