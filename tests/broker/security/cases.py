@@ -83,7 +83,11 @@ SUPER_HOST = "127.0.0.1"
 
 _NOT = "not "
 TOPICS = ("other", "seen")
-SETTINGS: Mapping[str, str] = {"allow.everyone.if.no.acl.found": "true", "auto.create.topics.enable": "true"}
+SETTINGS: Mapping[str, str] = {
+    "allow.everyone.if.no.acl.found": "true",
+    "auto.create.topics.enable": "true",
+    "log.retention.ms": "-1",  # else Kafka deletes the records, which are old, half a minute after its start
+}
 EVERYTHING = (
     *((kind, "*") for kind in (AclResourceType.TOPIC, AclResourceType.GROUP, AclResourceType.TRANSACTIONAL_ID)),
     (AclResourceType.CLUSTER, "kafka-cluster"),
