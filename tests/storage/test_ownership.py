@@ -113,3 +113,40 @@ def test_a_log_without_its_topic_id_belongs_to_the_topic(tmp_path: Path) -> None
     manager.close()
     (tmp_path / "events_0" / "partition.metadata").unlink()
     assert started(tmp_path, {("events", 0): TOPIC}, []).logs["events", 0].log_end_offset == 5
+
+
+def without_id(path: Path) -> LogManager:
+    """A start after a loss of power that took the topic's id from the disk, and the topic from the metadata."""
+    manager = started(path, {}, [])
+    fill(manager.create("events", 0, CONFIG, NOW, topic_id=TOPIC), 5)
+    manager.close()
+    (path / "events_0" / "partition.metadata").unlink()
+    again = started(path, {}, [])
+    assert again.foreign["events", 0].reason == "belongs to no topic"
+    return again
+
+
+def test_a_topic_that_is_known_later_has_the_log_without_an_id(tmp_path: Path) -> None:
+    manager = without_id(tmp_path)
+    assert manager.create("events", 0, CONFIG, NOW, topic_id=TOPIC, is_new=False).log_end_offset == 5
+    manager.close()
+    assert started(tmp_path, {("events", 0): TOPIC}, []).logs["events", 0].topic_id == TOPIC
+
+
+def test_a_new_topic_quarantines_the_log_without_an_id(tmp_path: Path) -> None:
+    manager, before = without_id(tmp_path), content(tmp_path / "events_0")
+    assert manager.create("events", 0, CONFIG, NOW, topic_id=OTHER).log_end_offset == 0
+    [stray] = tmp_path.glob("*-stray")
+    assert content(stray) == before
+
+
+@pytest.mark.parametrize("is_new", [False, True])
+def test_a_topic_is_not_served_from_a_directory_of_somebody_else(tmp_path: Path, is_new: bool) -> None:
+    notes = tmp_path / "backup_2024"
+    notes.mkdir()
+    (notes / "notes.txt").write_text("mine")
+    manager = started(tmp_path, {}, [])
+    with pytest.raises(StorageFailure, match="was not written by this broker: move it away, then start the broker"):
+        manager.create("backup", 2024, CONFIG, NOW, topic_id=TOPIC, is_new=is_new)
+    manager.close()
+    assert content(notes) == {"notes.txt": b"mine"}

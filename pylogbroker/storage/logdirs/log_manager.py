@@ -78,7 +78,7 @@ class LogManager:
             if _belongs(log, topic_id, is_new):
                 return log
             self._make_stray(log, report)
-        self._settle_foreign((topic, partition), topic_id, report)
+        self._settle_foreign((topic, partition), topic_id, is_new, report)
         if not is_new and any(directory.failure for directory in self.directories):
             raise StorageFailure(f"partition {partition} of {topic} may be in a directory that is offline")
         if not self.directories.online:
@@ -105,7 +105,7 @@ class LogManager:
         homes = [directory for directory in self.directories.online if directory.path == preferred]
         return min(homes or self.directories.online, key=attrgetter("logs"))
 
-    def _settle_foreign(self, key: TopicPartition, topic_id: UUID | None, report: Report) -> None:
+    def _settle_foreign(self, key: TopicPartition, topic_id: UUID | None, is_new: bool, report: Report) -> None:
         """Rename the directory; raise StorageFailure if the broker did not write it.
 
         A directory of the same topic is kept: the metadata at the start were older than those of the last life.
@@ -113,11 +113,11 @@ class LogManager:
         foreign = self.foreign.get(key)
         if foreign is None:
             return
-        if foreign.topic_id is not None and foreign.topic_id == topic_id:
+        if foreign.is_of(topic_id, is_new):
             self.preferred[key] = os.path.dirname(foreign.path)
             del self.foreign[key]
             return
-        if foreign.topic_id is None and os.path.lexists(foreign.path):
+        if not foreign.is_own and os.path.lexists(foreign.path):
             self.offline[key] = f"{foreign.path} {foreign.reason}, then start the broker again"
             raise StorageFailure(self.offline[key])
         if os.path.lexists(foreign.path):

@@ -8,7 +8,12 @@ A directory named like a partition may be an earlier topic's, a copy, or other d
 | yes               | missing, or torn     | segments of ours | open: a loss of power took the file                 |
 | yes               | missing, or torn     | other segments   | ignore                                              |
 | yes               | has another id       |                  | ignore; renamed to `-stray` when the log is created |
-| no                |                      |                  | ignore                                              |
+| no                | has an id            |                  | ignore; open if that topic comes later              |
+| no                | missing, or torn     | files of ours    | ignore; a topic that comes later has them, unless   |
+|                   |                      |                  | it is new: renamed to `-stray`                      |
+| no                | missing, or torn     | other files      | ignore; no topic of that name is served             |
+
+At a start, the topics may be those of an older copy of the metadata.
 """
 
 from __future__ import annotations
@@ -26,6 +31,9 @@ from pylogbroker.storage.log.partition_metadata import id_text, read_topic_id
 
 FOREIGN: Final = "was not written by this broker: move it away"
 NO_TOPIC: Final = "belongs to no topic"
+_LOG_FILES: Final = frozenset(
+    (names.LEADER_EPOCHS, names.ABORTED_TRANSACTIONS, names.PARTITION_METADATA, names.MESSAGE_FORMAT, names.SWAP_COMMIT)
+)
 
 
 class TopicIds(Protocol):
@@ -39,11 +47,23 @@ class TopicIds(Protocol):
 
 @attrs.frozen
 class ForeignDirectory:
-    """Directory that is not opened; `topic_id` is None if the broker did not write it."""
+    """Directory that is not opened.
+
+    `topic_id` is None if the broker did not write it, or if it `lacks_id`: a loss of power took the file.
+    """
 
     path: str
     reason: str
     topic_id: UUID | None = None
+    lacks_id: bool = False
+
+    def is_of(self, topic_id: UUID | None, is_new: bool) -> bool:
+        """Return whether it is the log of a topic that is known later."""
+        return not is_new if self.lacks_id else self.topic_id is not None and self.topic_id == topic_id
+
+    @property
+    def is_own(self) -> bool:
+        return self.lacks_id or self.topic_id is not None
 
 
 def examine(path: str, key: TopicPartition, topics: TopicIds) -> ForeignDirectory | UUID | None:
@@ -57,4 +77,10 @@ def examine(path: str, key: TopicPartition, topics: TopicIds) -> ForeignDirector
         return ForeignDirectory(path, reason, marked)
     if not os.path.exists(f"{path}/{names.MESSAGE_FORMAT}") and (data := describe_foreign_data(path)) is not None:
         return ForeignDirectory(path, data)
-    return ForeignDirectory(path, FOREIGN) if topic_id is None else None
+    if topic_id is not None:
+        return None
+    return ForeignDirectory(path, NO_TOPIC, lacks_id=True) if _is_own(path) else ForeignDirectory(path, FOREIGN)
+
+
+def _is_own(path: str) -> bool:
+    return all(name in _LOG_FILES or names.parse_file(name) is not None for name in os.listdir(path))
