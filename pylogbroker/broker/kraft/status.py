@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 import attrs
+from twisted.internet.defer import Deferred
+from twisted.internet.defer import TimeoutError as DeferredTimeout
 
 from pylogbroker.broker.kraft.lifecycle import BrokerLifecycle
 from pylogbroker.broker.kraft.published_offset import PublishedOffset
@@ -16,6 +18,7 @@ from pylogbroker.errors import ErrorCode, KafkaError, PylogbrokerError
 from pylogbroker.kraft.fold import RegisteredBroker
 from pylogbroker.kraft.metadata_log import MetadataLog
 from pylogbroker.metadata.image import BrokerRegistration
+from pylogbroker.rpc.errors import RequestTimedOut
 from pylogbroker.wire.messages.describe_quorum import DescribeQuorumResponse
 
 _FRESH_SECONDS: Final = 1.0
@@ -100,11 +103,20 @@ class KraftStatus:
                 return _content(answer)
         content: DescribeQuorumResponse | PylogbrokerError
         try:
-            content = await described_quorum(self._quorum, _PURPOSE, _SECONDS_MAX)
+            content = await self._asked()
         except PylogbrokerError as error:
             content = error
         self._answers = [_Answer(now, content)]
         return _content(self._answers[0])
+
+    async def _asked(self) -> DescribeQuorumResponse:
+        """Return the answer to a new request; raise RequestTimedOut also while the connection is not set up."""
+        answer = Deferred.fromCoroutine(described_quorum(self._quorum, _PURPOSE, _SECONDS_MAX))
+        answer.addTimeout(_SECONDS_MAX, self._runtime.clock)
+        try:
+            return await answer
+        except DeferredTimeout:
+            raise RequestTimedOut(f"no connection within {_SECONDS_MAX:.0f} s") from None
 
 
 def _content(answer: _Answer) -> DescribeQuorumResponse:
