@@ -90,7 +90,7 @@ class StopTests(ArchiveTests):
         self.stop()
         now(archive.round())
         self.failureResultOf(Deferred.fromCoroutine(archived.state_at(5)), ArchiveStopped)  # type: ignore[arg-type]
-        self.failureResultOf(archived.read_within(0, 1000, 5, min_one=True, is_committed=False), ArchiveStopped)
+        self.failureResultOf(archived.reads.read_within(0, 1000, 5, min_one=True, is_committed=False), ArchiveStopped)
         self.assertEqual((self.node.threads.held, archive.unfinished()), ([], []))
         self.assertEqual(self.node.clock.getDelayedCalls(), [])
 

@@ -22,5 +22,5 @@ class SharedConfigTests(NodeTests):
         self.node.create("t", 3)
         partitions = self.node.broker.partitions
         with patch.object(log, "preparation_of", wraps=log.preparation_of) as prepared:
-            self.successResultOf(ensureDeferred(partitions.configure(self.node.broker.metadata.topics["t"])))
+            self.successResultOf(ensureDeferred(partitions.settings.apply(self.node.broker.metadata.topics["t"])))
         prepared.assert_not_called()

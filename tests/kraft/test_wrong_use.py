@@ -212,7 +212,7 @@ def test_tools_for_logs_work(stopped: Path) -> None:
     [segment] = (stopped / "broker-7" / "orders_0").glob("*.kafka")
     code, output = run("verify", "--config", str(stopped / "server.properties"))
     assert code == 0
-    assert f"1 batches, {segment.stat().st_size} bytes: 0 problems" in output.splitlines()[-1]
+    assert f"1 batch, {segment.stat().st_size} bytes: 0 problems" in output.splitlines()[-1]
     code, output = run("dump", "--records", str(segment))
     assert code == 0
     assert "tea" in output
