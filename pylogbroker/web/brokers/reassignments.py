@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, TypedDict
+from typing import Any, Final, TypedDict
 
 import attrs
+from twisted.internet.defer import Deferred
+from twisted.internet.defer import TimeoutError as DeferredTimeout
 
 from pylogbroker.errors import KafkaError
 from pylogbroker.rpc.errors import raise_for
@@ -23,6 +25,8 @@ from pylogbroker.wire.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
     OngoingPartitionReassignment,
 )
+
+_COUNT_SECONDS_MAX: Final = 3.0
 
 
 @attrs.frozen
@@ -75,10 +79,12 @@ async def reassignment_page(visitor: Visitor, page: PageNumber = 1) -> Reassignm
 
 
 async def count_reassignments(visitor: Visitor) -> int | None:
-    """Return how many partitions are being moved; None if the controller does not say."""
+    """Return how many partitions are being moved; None if the controller does not say so within seconds."""
+    ongoing = Deferred.fromCoroutine(_ongoing(visitor))
+    ongoing.addTimeout(_COUNT_SECONDS_MAX, visitor.services.runtime.clock)
     try:
-        return sum(len(topic.partitions) for topic in await _ongoing(visitor))
-    except KafkaError:
+        return sum(len(topic.partitions) for topic in await ongoing)
+    except (KafkaError, DeferredTimeout):
         return None
 
 
